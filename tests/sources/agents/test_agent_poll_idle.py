@@ -83,7 +83,7 @@ def play(tmp_path: Path) -> Callable[[Callable[[Scene], object]], None]:
     return run
 
 
-def test_nobody_is_asked_where_nothing_moves(play: Callable[[Callable[[Scene], object]], None]) -> None:
+def test_without_agents_and_file_events_no_reader_is_called(play: Callable[[Callable[[Scene], object]], None]) -> None:
     async def work(scene: Scene) -> None:
         asked = scene.reader.asked
         await scene.some_looks()
@@ -98,7 +98,9 @@ def test_nobody_is_asked_where_nothing_moves(play: Callable[[Callable[[Scene], o
     play(work)
 
 
-def test_who_is_started_is_asked_about(play: Callable[[Callable[[Scene], object]], None], tmp_path: Path) -> None:
+def test_a_new_process_without_files_is_found(
+    play: Callable[[Callable[[Scene], object]], None], tmp_path: Path
+) -> None:
     async def work(scene: Scene) -> None:
         scene.reader.sessions.append("s1")
         await scene.some_looks()
@@ -109,7 +111,7 @@ def test_who_is_started_is_asked_about(play: Callable[[Callable[[Scene], object]
     play(work)
 
 
-def test_one_that_broke_is_asked_until_it_is_whole(play: Callable[[Callable[[Scene], object]], None]) -> None:
+def test_a_failing_reader_is_called_until_it_recovers(play: Callable[[Callable[[Scene], object]], None]) -> None:
     async def work(scene: Scene) -> None:
         scene.reader.broken = True
         scene.watcher.activity += 1

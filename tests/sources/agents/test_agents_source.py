@@ -103,7 +103,7 @@ def records(tmp_path: Path) -> Path:
     return tmp_path / "records" / "states"
 
 
-def test_a_record_is_seen_when_it_is_written_and_where_it_belongs(tmp_path: Path, records: Path) -> None:
+def test_a_new_record_appears_with_the_innermost_worktree(tmp_path: Path, records: Path) -> None:
     records.write_text(f"s1 {tmp_path}/feat-a/inner/deep running\ns2 {tmp_path}/elsewhere running\n")
     reader = OneFile(records)
     kept: list[SeenAgent] = []
@@ -129,7 +129,7 @@ def test_a_record_is_seen_when_it_is_written_and_where_it_belongs(tmp_path: Path
     }  # fmt: skip
 
 
-def test_one_that_breaks_is_said_and_does_not_blind_us(tmp_path: Path, records: Path) -> None:
+def test_a_failing_reader_is_reported_and_the_others_go_on(tmp_path: Path, records: Path) -> None:
     records.write_text(f"s1 {tmp_path}/feat-b running\n")
 
     async def work(_: AgentsSource, notes: Notes) -> None:
@@ -148,7 +148,7 @@ class Fickle(OneFile):
         return super().read(world, touched)
 
 
-def test_what_was_said_last_stays_while_its_reader_is_broken(tmp_path: Path, records: Path) -> None:
+def test_the_last_result_stands_while_a_reader_fails(tmp_path: Path, records: Path) -> None:
     records.write_text(f"s1 {tmp_path}/feat-b running\n")
 
     async def work(_: AgentsSource, notes: Notes) -> None:
@@ -162,7 +162,7 @@ def test_what_was_said_last_stays_while_its_reader_is_broken(tmp_path: Path, rec
     play(tmp_path, [Fickle(records)], work)
 
 
-def test_processes_that_cannot_be_listed_are_said_and_the_records_still_tell(tmp_path: Path, records: Path) -> None:
+def test_a_failing_process_scan_is_reported_and_files_are_still_read(tmp_path: Path, records: Path) -> None:
     records.write_text(f"s1 {tmp_path}/feat-b running\n")
 
     class Unlisted(Sequence[AgentProcess]):
@@ -179,7 +179,7 @@ def test_processes_that_cannot_be_listed_are_said_and_the_records_still_tell(tmp
     play(tmp_path, [OneFile(records)], work, Unlisted())
 
 
-def test_a_process_that_ends_is_dead_within_moments_though_no_file_tells(tmp_path: Path) -> None:
+def test_the_end_of_a_process_is_seen_without_a_file_event(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "60"])
     started = host.start_time(child.pid)
     assert started is not None
@@ -236,7 +236,7 @@ def test_a_process_that_is_stopped_is_suspended_until_it_is_continued(tmp_path: 
         child.wait()
 
 
-def test_no_worktree_no_agents(tmp_path: Path, records: Path) -> None:
+def test_without_worktrees_there_are_no_agents(tmp_path: Path, records: Path) -> None:
     records.write_text(f"s1 {tmp_path}/feat-b running\n")
 
     async def work(source: AgentsSource, notes: Notes) -> None:

@@ -65,7 +65,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_each_piece_gives_the_right_state(place: Place, name: str) -> None:
+def test_each_step_of_an_aider_chat_has_the_right_state(place: Place, name: str) -> None:
     """At once, and when it has been quiet for a while."""
     for number, step in enumerate(steps("aider", name)):
         place.put(step["text"])
@@ -75,7 +75,7 @@ def test_each_piece_gives_the_right_state(place: Place, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_what_may_be_something_else_says_so(place: Place, name: str) -> None:
+def test_aider_evidence_names_its_alternatives(place: Place, name: str) -> None:
     """An open question looks like work, and like being done: neither is ever said to be certain."""
     for step in steps("aider", name):
         place.put(step["text"])
@@ -108,7 +108,7 @@ def test_a_torn_last_line_waits(place: Place) -> None:
     assert (one.facts.prompt, truth(one, place.at + 1).state) == ("please greet", RUNNING)
 
 
-def test_facts(place: Place) -> None:
+def test_facts_of_a_session(place: Place) -> None:
     place.put_all("edit")
     (place.wt / ".aider.input.history").write_text("\n# 2026-11-18 08:05:01.070081\n+please greet\n+the world\n")
     (one,) = place.seen()
@@ -149,7 +149,7 @@ def test_tokens_are_read_as_they_are_rounded(text: str, number: int | None) -> N
     assert parse_count(text) == number
 
 
-def test_when_a_prompt_was_typed(place: Place) -> None:
+def test_the_time_of_an_aider_prompt_comes_from_the_input_history(place: Place) -> None:
     (place.wt / ".aider.input.history").write_text("\n# 2026-11-18 08:05:01.070081\n+please greet\n# nonsense\n+x\n")
     place.put_all("edit")
     (one,) = place.seen()
@@ -159,7 +159,7 @@ def test_when_a_prompt_was_typed(place: Place) -> None:
     assert prompts[0].at > one.facts.started_at
 
 
-def test_an_end_is_an_end(place: Place) -> None:
+def test_the_state_after_the_end_of_an_aider_process(place: Place) -> None:
     place.put_all("edit")
     place.seen()
     (one,) = place.seen(0.6, alive=False)
@@ -197,12 +197,12 @@ def test_files_without_a_chat_and_gone_files(place: Place) -> None:
     assert place.seen() == []
 
 
-def test_old_chats_are_let_rest(place: Place) -> None:
+def test_old_aider_chats_are_not_read(place: Place) -> None:
     place.put_all("edit")
     assert place.seen(later=100_000.0, alive=False) == []
 
 
-def test_started_in_a_folder_below_and_with_a_file_elsewhere(place: Place) -> None:
+def test_aider_in_a_subfolder_and_with_its_history_elsewhere(place: Place) -> None:
     below = place.wt / "src"
     below.mkdir()
     place.put_all("edit")
@@ -237,7 +237,7 @@ PIECES = [
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=30))
-def test_lines_of_any_shape(place: Place, pieces: list[str]) -> None:
+def test_aider_lines_of_any_shape_raise_nothing(place: Place, pieces: list[str]) -> None:
     place.path.unlink(missing_ok=True)
     place.reader = aider.make()
     for piece in ("\n# aider chat started at 2026-11-18 08:04:59\n\n", *pieces):
@@ -246,7 +246,7 @@ def test_lines_of_any_shape(place: Place, pieces: list[str]) -> None:
         truth(one, place.at)
 
 
-def test_a_course_alone_takes_bytes_of_any_kind() -> None:
+def test_the_aider_reducer_takes_any_bytes() -> None:
     reducer = AiderReducer("/wt", "not a moment")
     for line in (b"\xff\xfe  ", b"####  ", b">   ", b"> Tokens: k sent  ", b"> Model:  with   "):
         list(reducer.add(line, "k", "2026-11-18T08:00:00.000000+00:00"))

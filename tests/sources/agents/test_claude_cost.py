@@ -144,7 +144,7 @@ def test_the_first_state_of_a_long_session_costs_its_end(scene: Scene, monkeypat
     assert scene.reader.has_more, "the beginning is to come"
 
 
-def test_what_lies_before_comes_in_slices_and_each_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_records_are_read_in_slices_and_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     claude = scene.claude()
     claude.start()
     claude.prompt("the beginning")
@@ -210,7 +210,9 @@ def test_a_change_of_status_costs_its_entry(scene: Scene, monkeypatch: pytest.Mo
     assert bill.opened == [claude.entry]
 
 
-def test_a_whole_look_reads_nothing_again(scene: Scene, pids: Iterator[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_of_everything_opens_no_unchanged_file(
+    scene: Scene, pids: Iterator[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     many(scene, pids, 5, MB)
     settled(scene)
     with billed(monkeypatch) as bill:
@@ -233,7 +235,7 @@ def test_a_day_of_ended_sessions_is_read_a_few_at_a_time(scene: Scene, monkeypat
     assert len(scene.agents()) == 30
 
 
-def test_a_file_without_lines_is_not_read_over_and_over(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transcript_without_complete_lines_is_read_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a crash of the machine leaves it: nothing but zeros."""
     claude = scene.claude()
     claude.start("busy")

@@ -42,7 +42,7 @@ def killed(scene: Scene, claude: Claude) -> None:
     os.rename(here, claude.entry.replace(str(claude.pid), str(pid)))
 
 
-def test_kill_9_in_the_middle_of_work_is_dead_and_not_running(scene: Scene) -> None:
+def test_a_claude_killed_at_work_is_dead(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
     claude.prompt("x")
@@ -90,7 +90,7 @@ def test_a_normal_end_takes_the_entry_away(scene: Scene) -> None:
     assert scene.agent().facts.ended_at is None, "resumed, it has not ended"
 
 
-def test_the_terminal_closed_before_anybody_looked(scene: Scene) -> None:
+def test_a_session_that_ended_before_the_first_read(scene: Scene) -> None:
     """SIGHUP takes the entry away; the records still say `running`."""
     claude = scene.claude()
     claude.start()
@@ -100,7 +100,7 @@ def test_the_terminal_closed_before_anybody_looked(scene: Scene) -> None:
     assert (agent.state, agent.truth.ended) == (DEAD, True), "a version that lists itself, and is not listed, is gone"
 
 
-def test_an_old_version_that_lists_nobody_is_not_said_to_be_dead(scene: Scene) -> None:
+def test_a_version_without_a_registry_is_not_shown_as_dead(scene: Scene) -> None:
     claude = scene.claude(registers=False, version="2.0.50")
     claude.prompt("x")
     assert scene.agent().truth.ended is False
@@ -206,7 +206,7 @@ def test_an_entry_of_another_container_proves_nothing(scene: Scene) -> None:
     assert scene.state() == UNKNOWN
 
 
-def test_a_domain_that_a_living_process_writes_is_ours(scene: Scene) -> None:
+def test_a_domain_with_a_living_process_is_this_machine(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
     rewritten(claude, pidDomain="linux:whatever:pid:[1]")
@@ -216,7 +216,7 @@ def test_a_domain_that_a_living_process_writes_is_ours(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("status", ["paused", "", 7, ["busy"], {"is": "busy"}])
-def test_an_unknown_status_is_said_to_be_unknown_with_the_version(scene: Scene, status: object) -> None:
+def test_an_unknown_status_is_unknown_with_a_format_note(scene: Scene, status: object) -> None:
     claude = scene.claude()
     claude.start()
     rewritten(claude, status=status)
@@ -226,7 +226,7 @@ def test_an_unknown_status_is_said_to_be_unknown_with_the_version(scene: Scene, 
     assert agent.facts.format_note.startswith("unknown (format) claude 2.1.326: ")
 
 
-def test_a_newer_major_version_is_read_and_said_to_be_unknown(scene: Scene) -> None:
+def test_a_newer_major_version_is_read_and_marked_as_unknown(scene: Scene) -> None:
     claude = scene.claude(version="9.9.9")
     claude.start("busy")
     agent = scene.agent()
@@ -248,7 +248,7 @@ def test_an_entry_that_is_being_written(scene: Scene, cut: int) -> None:
     assert scene.state() == COMPLETED, "it is read again although nothing tells that it changed"
 
 
-def test_keys_and_odd_files_beside_the_entries(scene: Scene) -> None:
+def test_other_files_beside_the_registry_entries_are_ignored(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
     for name in ("4242.0a1b2c3d.key", "x.json", "12.json.tmp", ".json", "13.json"):
@@ -274,7 +274,7 @@ def test_a_pane_of_tmux(scene: Scene) -> None:
 # -- at the start -----------------------------------------------------------------------------------------------------
 
 
-def test_a_process_that_lists_itself_nowhere_needs_a_person(scene: Scene) -> None:
+def test_an_unlisted_process_may_wait_in_a_dialog(scene: Scene) -> None:
     young = process(scene, age=1.0)
     (agent,) = scene.agents(whole=True, processes=(young,))
     assert agent.state == UNKNOWN, "it has hardly begun"
@@ -291,7 +291,7 @@ def test_a_process_that_lists_itself_nowhere_needs_a_person(scene: Scene) -> Non
     "words",
     [("mcp", "serve"), ("update",), ("--version",), ("daemon", "run"), ("attach", "1a2b"), ("agents", "--json")],
 )
-def test_commands_that_are_no_sessions(scene: Scene, words: tuple[str, ...]) -> None:
+def test_claude_commands_without_a_session_are_no_agents(scene: Scene, words: tuple[str, ...]) -> None:
     assert scene.agents(whole=True, processes=(process(scene, *words),)) == []
 
 
@@ -301,7 +301,7 @@ def test_a_print_run_shows_no_dialogs(scene: Scene, words: tuple[str, ...]) -> N
     assert agent.state == UNKNOWN
 
 
-def test_without_any_registry_a_process_says_nothing(scene: Scene) -> None:
+def test_without_a_registry_an_unlisted_process_is_unknown(scene: Scene) -> None:
     (scene.config / "sessions").rmdir()
     (agent,) = scene.agents(whole=True, processes=(process(scene, "update the docs"),))
     assert agent.state == UNKNOWN
@@ -330,7 +330,7 @@ def test_every_configuration_folder_is_read(scene: Scene, tmp_path: Path, where:
     assert str(folder.resolve() / "sessions") in scene.reader.watch_folders(scene.world)
 
 
-def test_sessions_elsewhere_are_none_of_our_business(scene: Scene, tmp_path: Path) -> None:
+def test_claude_sessions_outside_of_the_worktrees_are_ignored(scene: Scene, tmp_path: Path) -> None:
     """`/a/b-c` and `/a/b/c` share a folder of transcripts: the records decide."""
     other = scene.worktree.parent / "my-repo/wt-X"
     other.mkdir(parents=True)
@@ -391,7 +391,7 @@ def test_the_transcript_of_a_session_resumed_elsewhere_is_found(scene: Scene) ->
     assert str(scene.agent(whole=True).truth.tool) == "Bash make"
 
 
-def test_yesterday_is_forgotten(scene: Scene) -> None:
+def test_claude_sessions_of_the_day_before_are_forgotten(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
     claude.prompt("x")
@@ -409,11 +409,11 @@ def job(scene: Scene, claude: Claude, **fields: object) -> None:
     folder = scene.config / "jobs/d3c676d3"
     folder.mkdir(parents=True, exist_ok=True)
     state = {"sessionId": claude.session, "cwd": claude.cwd, "cliVersion": claude.version, "name": "tidy up"}
-    state |= {"updatedAt": claude._stamp(), **fields}
+    state |= {"updatedAt": claude.stamp(), **fields}
     (folder / "state.json").write_text(json.dumps(state))
 
 
-def test_a_job_tells_what_it_needs(scene: Scene) -> None:
+def test_a_background_job_shows_what_it_needs(scene: Scene) -> None:
     claude = scene.claude()
     claude.extra = {"kind": "bg", "jobId": "d3c676d3"}
     claude.start()
@@ -428,7 +428,7 @@ def test_a_job_tells_what_it_needs(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("state", "then"), [("done", COMPLETED), ("failed", FAILED), ("stopped", CANCELLED), ("working", DEAD)]
 )
-def test_how_a_job_ended(scene: Scene, state: str, then: str) -> None:
+def test_a_background_job_shows_how_it_ended(scene: Scene, state: str, then: str) -> None:
     claude = scene.claude()
     claude.start("busy")
     claude.prompt("x")
@@ -440,7 +440,7 @@ def test_how_a_job_ended(scene: Scene, state: str, then: str) -> None:
     assert (agent.truth.detail == "it broke") == (state == "failed")
 
 
-def test_a_job_without_anything_else(scene: Scene) -> None:
+def test_a_background_job_without_registry_and_transcript(scene: Scene) -> None:
     job(scene, scene.claude(), state="done")
     agent = scene.agent(whole=True)
     assert (agent.state, agent.facts.title) == (COMPLETED, "tidy up")

@@ -117,12 +117,12 @@ def test_a_dialog_after_the_turn_is_not_about_a_call_that_was_lost(scene: Scene)
     claude.prompt("x")
     claude.tool("Bash", command="true")  # its result is lost
     message = {
-        "id": claude._message,
+        "id": claude.message_id,
         "model": "c",
         "content": [{"type": "text", "text": "y"}],
         "stop_reason": "end_turn",
     }
-    claude._record("assistant", message=message, requestRef=claude._request)
+    claude.record("assistant", message=message, requestRef=claude.request_id)
     claude.register("waiting", "dialog open")
     truth = scene.agent().truth
     assert (truth.state, truth.detail, truth.tool) == (WAITING, "dialog open", None)
@@ -148,12 +148,12 @@ def test_what_the_program_writes_by_itself_is_no_prompt_and_no_model(scene: Scen
      ("<bash-input>ls</bash-input>", False), ("fix <command-name> in x.py", True),
      ("<command-message>review</command-message>", True)],
 )  # fmt: skip
-def test_which_words_begin_a_turn(scene: Scene, words: str, asked: bool) -> None:
+def test_which_user_texts_start_a_turn(scene: Scene, words: str, asked: bool) -> None:
     claude = scene.claude(registers=False, version="2.0.1")
     claude.prompt("x")
     claude.finish("y")
     with_a_mode = {"permissionMode": "default"} if asked else {}
-    claude._record("user", message={"role": "user", "content": words}, **with_a_mode)
+    claude.record("user", message={"role": "user", "content": words}, **with_a_mode)
     assert (scene.state() == RUNNING) is asked
 
 
@@ -162,7 +162,7 @@ def test_records_that_are_no_prompt(scene: Scene, field: str) -> None:
     claude = scene.claude()
     claude.prompt("x")
     claude.finish("y")
-    claude._record("user", message={"role": "user", "content": "not said by a person"}, **{field: True})
+    claude.record("user", message={"role": "user", "content": "not said by a person"}, **{field: True})
     assert scene.state() == COMPLETED
 
 
@@ -262,7 +262,7 @@ def test_a_subagent_broken_off_with_its_session_does_not_work_on(scene: Scene) -
 # -- what is told for the record --------------------------------------------------------------------------------------
 
 
-def test_what_happened_is_told_in_order_and_once(scene: Scene) -> None:
+def test_claude_events_come_in_order_and_once(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
     claude.prompt("touch it")
@@ -291,7 +291,7 @@ def test_what_happened_is_told_in_order_and_once(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_read_again_by_another_it_has_the_same_names(scene: Scene, name: str, tmp_path: Path) -> None:
+def test_another_reader_gives_events_the_same_ids(scene: Scene, name: str, tmp_path: Path) -> None:
     claude = scene.claude()
     claude.start()
     for step in SCENARIOS[name]:
@@ -325,7 +325,7 @@ class Watching(Claude):
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_between_two_states_no_third_one_shows(scene: Scene, name: str) -> None:
+def test_no_wrong_state_appears_between_two_states(scene: Scene, name: str) -> None:
     """Looked at after every single write: what was, what will be, or work."""
     claude = Watching(str(scene.config), str(scene.worktree), pid=os.getpid(), clock=lambda: scene.time)
     claude.start()
@@ -351,7 +351,7 @@ def records(scene: Scene) -> Iterator[tuple[Claude, bytes]]:
         os.unlink(claude.path)
 
 
-def test_a_torn_last_line_changes_nothing_until_it_is_whole(scene: Scene) -> None:
+def test_a_torn_last_claude_line_changes_nothing(scene: Scene) -> None:
     for claude, data in records(scene):
         lines = data.splitlines(keepends=True)
         reducer, states = ClaudeReducer("x"), []
@@ -379,16 +379,16 @@ def _torn_at_every_byte(claude: Claude, lines: list[bytes], states: list[str | N
         assert transcript.reducer.format_problem is None
 
 
-def test_what_follows_a_line_that_a_crash_tore_is_not_lost(scene: Scene) -> None:
+def test_a_record_after_a_torn_line_is_recovered(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
     claude.prompt("x")
     claude.raw(b'{"parentUuid":"1","isSidechain":false,"type":"assis')  # killed here, then resumed
-    claude._record("user", message={"role": "user", "content": "go on"}, permissionMode="plan")
+    claude.record("user", message={"role": "user", "content": "go on"}, permissionMode="plan")
     assert (scene.state(), scene.agent().facts.prompt) == (PLANNING, "go on")
 
 
-def test_a_file_replaced_or_cut_is_begun_anew(scene: Scene) -> None:
+def test_a_replaced_or_cut_transcript_is_read_again(scene: Scene) -> None:
     claude = scene.claude(registers=False, version="2.0.50")
     claude.prompt("x")
     claude.finish("y")
@@ -405,7 +405,7 @@ def test_a_file_replaced_or_cut_is_begun_anew(scene: Scene) -> None:
     assert scene.state() == COMPLETED
 
 
-def test_many_lines_that_cannot_be_read_are_said(scene: Scene) -> None:
+def test_many_unreadable_lines_give_a_format_note(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
     claude.prompt("x")
@@ -414,11 +414,11 @@ def test_many_lines_that_cannot_be_read_are_said(scene: Scene) -> None:
     assert scene.agent().facts.format_note == "unknown (format) claude 2.1.326: 3 lines that cannot be read"
 
 
-def test_a_new_kind_of_message_is_said(scene: Scene) -> None:
+def test_an_unknown_kind_of_message_gives_a_format_note(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
     claude.prompt("x")
-    claude._record("oracle", message={"role": "oracle", "content": "…"})
+    claude.record("oracle", message={"role": "oracle", "content": "…"})
     assert "'oracle'" in (scene.agent().facts.format_note or "")
 
 
@@ -459,7 +459,9 @@ def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_any_field_may_hold_anything(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_field_of_a_claude_record_may_have_any_value(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     if not _CONVERSATION:
         _CONVERSATION.extend(conversation(tmp_path_factory.mktemp("fuzz")))
     reducer = ClaudeReducer("x.jsonl")
@@ -496,7 +498,7 @@ BEGINNING = "2026-11-18T08:00:00.000000+00:00"
 @given(fields=st.dictionaries(st.sampled_from(
     ["pid", "sessionId", "cwd", "procStart", "startedAt", "status", "waitingFor", "updatedAt", "statusUpdatedAt",
      "version", "tmux", "name", "kind", "pidDomain", "jobId"]), JSON), other=JSON)  # fmt: skip
-def test_an_entry_may_hold_anything(fields: dict[str, Any], other: Any) -> None:
+def test_a_registry_entry_may_have_any_values(fields: dict[str, Any], other: Any) -> None:
     entry_of("1.json", other)
     entry = entry_of("1.json", {"pid": 1, "sessionId": "s", "cwd": "/x", **fields})
     assert entry is None or (entry.pid >= 0 and entry.session and entry.cwd)
@@ -510,7 +512,7 @@ def test_an_entry_may_hold_anything(fields: dict[str, Any], other: Any) -> None:
     entry=JSON,
     fields=st.dictionaries(st.sampled_from(["state", "needs", "cwd", "updatedAt"]), JSON),
 )
-def test_files_may_hold_anything(
+def test_claude_files_may_contain_any_bytes(
     tmp_path_factory: pytest.TempPathFactory, job: Any, meta: Any, entry: Any, fields: Any
 ) -> None:
     scene = Scene(tmp_path_factory.mktemp("odd"))
@@ -532,7 +534,7 @@ def test_files_may_hold_anything(
 
 @pytest.mark.parametrize("odd", ["\0", "\ud800", "", "relative", "/" + "x" * 5000])
 @pytest.mark.parametrize("field", ["cwd", "sessionId"])
-def test_names_that_no_file_can_have(scene: Scene, field: str, odd: str) -> None:
+def test_claude_folders_with_impossible_names_are_ignored(scene: Scene, field: str, odd: str) -> None:
     claude, strange = scene.claude(), scene.claude()
     claude.start("busy")
     entry = json.loads(Path(claude.entry).read_text())
@@ -546,19 +548,19 @@ def test_names_that_no_file_can_have(scene: Scene, field: str, odd: str) -> None
         assert scene.agent(claude.session, whole=whole).state == RUNNING
 
 
-def test_a_session_named_like_a_way_out_is_not_followed(scene: Scene, tmp_path: Path) -> None:
+def test_a_session_id_that_leads_to_another_folder_is_refused(scene: Scene, tmp_path: Path) -> None:
     claude = scene.claude("../../secret")
     (tmp_path / "claude-home/.claude/secret.jsonl").write_text("{}")
     claude.start("busy")
     assert scene.agents(whole=True) == []
 
 
-def test_a_session_whose_numbers_are_absurd(scene: Scene) -> None:
+def test_absurd_numbers_in_a_session_are_ignored(scene: Scene) -> None:
     claude = scene.claude()
     claude.start()
     claude.prompt("x")
     usage = {"input_tokens": -5, "output_tokens": 1e300, "cache_read_input_tokens": "many"}
-    claude._record("assistant", message={"id": "m", "content": "just text", "usage": usage, "stop_reason": "end_turn"})
+    claude.record("assistant", message={"id": "m", "content": "just text", "usage": usage, "stop_reason": "end_turn"})
     agent = scene.agent()
     assert agent.state == WAITING or agent.state == RUNNING
     assert agent.facts.tokens_out == 0

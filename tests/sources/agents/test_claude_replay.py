@@ -48,7 +48,7 @@ def test_after_every_record_the_state_is_right(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("window", [1, 700, 5000, 1 << 20])
-def test_wherever_reading_begins_the_end_is_the_same(name: str, window: int, tmp_path: Path) -> None:
+def test_the_state_does_not_depend_on_where_reading_begins(name: str, window: int, tmp_path: Path) -> None:
     """What lies before the window may be missing at first (a mode, an open call); with the beginning read all is there."""
     lines, states = recorded(name)
     path = tmp_path / "s.jsonl"
@@ -72,7 +72,7 @@ def _all(path: Path) -> Transcript:
     return transcript
 
 
-def test_the_recorded_sums(tmp_path: Path) -> None:
+def test_tokens_files_and_cost_of_the_recorded_conversations(tmp_path: Path) -> None:
     lines, _ = recorded("print")
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"".join(lines))
@@ -87,7 +87,7 @@ def test_the_recorded_sums(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_subagents_records_are_read_aside(tmp_path: Path) -> None:
+def test_a_subagents_transcript_is_read_as_its_own_conversation(tmp_path: Path) -> None:
     path = str(FIXTURES / "subagent.jsonl")
     own, as_main = Transcript(path, subagent=True), Transcript(path)
     own.read()
@@ -100,7 +100,7 @@ def test_a_subagents_records_are_read_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", claude_state_table.LIVES)
-def test_the_table_has_nothing_wrong(name: str) -> None:
+def test_every_recorded_life_has_the_right_states(name: str) -> None:
     assert claude_state_table.lived(name) == {"right": 1}
 
 

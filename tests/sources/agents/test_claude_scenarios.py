@@ -178,7 +178,7 @@ def test_with_the_registry_every_state_is_right(name: str, scene: Scene) -> None
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_without_a_registry_what_cannot_be_told_is_said_to_be_uncertain(name: str, scene: Scene) -> None:
+def test_without_a_registry_ambiguous_states_are_uncertain(name: str, scene: Scene) -> None:
     claude = scene.claude(registers=False, version="2.0.50")
     for number, step in enumerate(SCENARIOS[name]):
         scene.wait(1.5)

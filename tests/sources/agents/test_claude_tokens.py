@@ -58,7 +58,7 @@ def settled(scene: Scene) -> Agent:
     raise AssertionError("it is never read to its beginning")
 
 
-def test_what_subagents_used_is_the_sessions(scene: Scene) -> None:
+def test_tokens_of_subagents_belong_to_the_session(scene: Scene) -> None:
     claude = working(scene)
     own, window = tokens(scene.agent(whole=True)), scene.agent().facts.context_used
     write(below(claude, "a"), message("m1"), message("m2"))
@@ -70,7 +70,7 @@ def test_what_subagents_used_is_the_sessions(scene: Scene) -> None:
     assert tokens(scene.agent()) == more_than(own, 4)
 
 
-def test_a_message_counts_once_in_however_many_files_it_stands(scene: Scene) -> None:
+def test_a_message_in_several_files_counts_once(scene: Scene) -> None:
     claude = working(scene)
     own = tokens(scene.agent(whole=True))
     write(below(claude, "a"), message("m1"), message("m1"), message("m2"))
@@ -81,7 +81,7 @@ def test_a_message_counts_once_in_however_many_files_it_stands(scene: Scene) -> 
     assert tokens(scene.agent()) == more_than(own, 4), "numbers of messages are not always unique"
 
 
-def test_a_copy_counts_no_second_time_however_far_behind() -> None:
+def test_a_copied_message_counts_once_wherever_it_stands() -> None:
     usage = TokenCounter()
     for number in (*range(2000), *range(2000)):
         usage.count((f"m{number}", ""), {"input_tokens": 1})
@@ -97,7 +97,7 @@ def test_a_message_that_grows_over_two_parts_of_a_file_counts_as_it_ended(scene:
     assert tokens(scene.agent()) == more_than(own, 1)
 
 
-def test_of_a_long_one_all_is_counted_and_until_then_nothing_is_said(scene: Scene) -> None:
+def test_tokens_are_unknown_until_the_whole_transcript_is_read(scene: Scene) -> None:
     claude = working(scene)
     own = tokens(scene.agent(whole=True))
     filler = {"type": "progress", "text": "x" * 40_000}
@@ -108,7 +108,7 @@ def test_of_a_long_one_all_is_counted_and_until_then_nothing_is_said(scene: Scen
     assert tokens(settled(scene)) == more_than(own, 100)
 
 
-def test_those_who_ended_long_ago_are_counted_too(scene: Scene) -> None:
+def test_tokens_of_old_subagents_are_counted(scene: Scene) -> None:
     claude = working(scene)
     for number in range(40):
         write(below(claude, f"n{number}"), message(f"m{number}"), message(f"again{number}"))
@@ -123,7 +123,7 @@ def test_those_who_ended_long_ago_are_counted_too(scene: Scene) -> None:
     assert tokens(settled(scene)) == more_than(fresh.tokens, 81), "one of them goes on"
 
 
-def test_a_file_that_is_begun_anew_is_counted_anew(tmp_path: Path) -> None:
+def test_tokens_of_a_replaced_file_are_counted_again(tmp_path: Path) -> None:
     path, ledger = str(tmp_path / "x" / "t.jsonl"), TokenLedger()
     transcript = Transcript(path, subagent=True, ledger=ledger)
     write(path, message("m1"), message("m2"))

@@ -134,7 +134,7 @@ def test_a_command_that_ends_after_its_turn_was_interrupted_changes_nothing() ->
     assert before and before.state == "cancelled" and reducer.evidence(0.0) == before
 
 
-def test_an_old_version_that_falls_silent_after_a_message_is_done_most_likely() -> None:
+def test_an_old_codex_is_probably_done_after_a_message() -> None:
     reducer = CodexReducer("x")
     for line in lines("bare_2025.jsonl"):
         reducer.add(line, times.stamp())
@@ -142,7 +142,7 @@ def test_an_old_version_that_falls_silent_after_a_message_is_done_most_likely() 
     assert evidence and evidence.state == "completed" and evidence.or_else == {"running", "waiting_for_input"}
 
 
-def test_what_is_kept_of_a_session() -> None:
+def test_events_and_facts_of_a_session() -> None:
     reducer = CodexReducer("terminal.jsonl")
     for line in lines("terminal.jsonl"):
         reducer.add(line, "")
@@ -167,7 +167,7 @@ def test_what_is_kept_of_a_session() -> None:
     assert facts.format_note is None
 
 
-def test_results_and_files() -> None:
+def test_codex_tool_results_and_files() -> None:
     reducer = CodexReducer("exec.jsonl")
     for line in lines("exec.jsonl"):
         reducer.add(line, "")
@@ -276,19 +276,19 @@ def test_the_first_line_may_be_torn_too(home: Home) -> None:
     assert home.state(path) == ("running", None, None)
 
 
-def test_news_is_told_once_and_evidence_at_each_look(home: Home) -> None:
+def test_codex_events_come_once_and_evidence_at_each_read(home: Home) -> None:
     home.write(b"\n".join(lines("exec.jsonl")) + b"\n")
     (first,), (second,) = home.look_at_all(), home.look_at_all()
     assert len(first.events) == 13 and second.events == ()
     assert first.evidence == second.evidence != ()
 
 
-def test_another_folder_is_none_of_ours(home: Home) -> None:
+def test_codex_threads_outside_of_the_worktrees_are_ignored(home: Home) -> None:
     home.write(b"\n".join(lines("exec.jsonl")).replace(b"/home/dev/app", b"/home/dev/other") + b"\n")
     assert home.look_at_all() == []
 
 
-def test_nobody_alive_is_dead_in_a_turn_and_done_after_it(home: Home) -> None:
+def test_a_codex_thread_without_a_process_is_dead_in_a_turn_and_done_after_it(home: Home) -> None:
     whole = lines("exec.jsonl")
     home.write(b"\n".join(whole[:16]) + b"\n")
     home.look_at_all()
@@ -332,14 +332,14 @@ def test_a_folder_given_as_argument_counts(home: Home, tmp_path: Path) -> None:
     assert home.look_at_all()[0].alive is True
 
 
-def test_codex_asking_itself_for_a_title_is_no_agent(home: Home) -> None:
+def test_codexs_own_thread_for_a_title_is_no_agent(home: Home) -> None:
     writer = home.writer()
     writer.meta()
     writer.prompt("Generate a concise, single-line task title of at most 36 characters.")
     assert home.look_at_all() == []
 
 
-def test_a_subagent_is_told_of_with_its_parent(home: Home) -> None:
+def test_a_codex_subagent_is_shown_with_its_parent(home: Home) -> None:
     parent, child = home.writer(), home.writer(ID[:-1] + "9")
     parent.meta()
     parent.prompt("Split the work")
@@ -378,7 +378,7 @@ def test_a_session_follows_its_records_to_another_folder(home: Home) -> None:
     assert home.read(home.rollout()) == []
 
 
-def test_a_replaced_and_a_vanished_file(home: Home) -> None:
+def test_a_replaced_and_a_deleted_rollout(home: Home) -> None:
     path = home.write(b"\n".join(lines("terminal.jsonl")) + b"\n")
     home.look_at_all()
     os.unlink(path)
@@ -414,7 +414,7 @@ def test_a_long_session_is_read_from_its_end_and_then_from_its_beginning(home: H
     assert len({each.id for each in news}) == len(news)
 
 
-def test_a_look_with_nothing_touched_opens_no_rollout(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_without_changes_opens_no_rollout(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         home.write(b"\n".join(lines("exec.jsonl")) + b"\n", ID[:-2] + f"{number:02}")
     home.look_at_all()
@@ -453,7 +453,7 @@ def test_folders_of_a_home_that_comes_later(tmp_path: Path) -> None:
 # -- what we do not know ------------------------------------------------------------------------------------------------
 
 
-def test_unknown_records_are_said_so_and_change_nothing(home: Home) -> None:
+def test_unknown_records_give_a_format_note_and_change_nothing(home: Home) -> None:
     writer = home.writer()
     writer.meta(cli_version="9.9.9")
     writer.prompt("Hello")
@@ -470,7 +470,7 @@ def database(path: Path, *statements: str) -> None:
         made.commit()
 
 
-def test_the_index_tells_how_a_turn_ended_that_we_cannot_read(home: Home) -> None:
+def test_the_index_gives_the_end_of_an_unreadable_turn(home: Home) -> None:
     writer = home.writer()
     writer.meta(cli_version="9.9.9")
     home.write(b'{"timestamp": "2026-11-18T11:06:50Z", "type": "hologram", "payload": {}}\n')
@@ -525,7 +525,7 @@ json_values = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
+def test_any_value_in_any_field_raises_nothing(data: st.DataObject) -> None:
     reducer = CodexReducer("fuzz")
     for name in ("terminal.jsonl", "turns_0.98.jsonl", "events_0.46.jsonl", "bare_2025.jsonl"):
         for line in data.draw(st.lists(st.sampled_from(lines(name)), max_size=6)):
@@ -543,7 +543,7 @@ def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_are_survived(data: bytes) -> None:
+def test_any_bytes_in_a_rollout_raise_nothing(data: bytes) -> None:
     reducer = CodexReducer("fuzz")
     reducer.add(data, times.stamp())
     assert reducer.evidence(0.0) is None or data

@@ -142,7 +142,7 @@ def test_the_life_of_a_terminal(place: Place) -> None:
 
 
 @linux
-def test_killed_in_a_turn_is_dead_with_the_next_tick(place: Place) -> None:
+def test_a_codex_killed_in_a_turn_is_dead_at_the_next_tick(place: Place) -> None:
     with place.program() as codex:
         codex.do(f"new {place.tree} {ID}", "prompt Do it", "tool make")
         place.processes = (codex.as_seen(),)
@@ -159,7 +159,7 @@ def test_killed_in_a_turn_is_dead_with_the_next_tick(place: Place) -> None:
 
 
 @linux
-def test_killed_is_seen_even_while_the_process_is_believed_to_live(place: Place) -> None:
+def test_a_free_lock_shows_the_end_before_the_process_list(place: Place) -> None:
     """The list of processes may be a second older than the list of locks, and another may stand in the same folder."""
     with place.program() as codex:
         codex.do(f"new {place.tree} {ID}", "prompt Do it")
@@ -171,7 +171,7 @@ def test_killed_is_seen_even_while_the_process_is_believed_to_live(place: Place)
 
 
 @linux
-def test_killed_after_its_turn_is_done(place: Place) -> None:
+def test_a_codex_killed_after_its_turn_is_done(place: Place) -> None:
     with place.program() as codex:
         codex.do(f"new {place.tree} {ID}", "prompt Do it", "finish Done")
         codex.process.kill()
@@ -181,7 +181,7 @@ def test_killed_after_its_turn_is_done(place: Place) -> None:
 
 
 @linux
-def test_its_last_words_come_with_its_end(place: Place) -> None:
+def test_the_last_records_of_a_codex_are_read_at_its_end(place: Place) -> None:
     """Its end is seen by a tick before its file is said to have changed: that is no death in a turn."""
     with place.program() as codex:
         codex.do(f"new {place.tree} {ID}", "prompt Do it")
@@ -194,7 +194,7 @@ def test_its_last_words_come_with_its_end(place: Place) -> None:
 
 
 @linux
-def test_quit_and_resumed_by_another_process(place: Place) -> None:
+def test_a_codex_thread_resumed_by_another_process(place: Place) -> None:
     with place.program() as first:
         first.do(f"new {place.tree} {ID}", "prompt Do it", "esc")
         place.read()
@@ -243,7 +243,7 @@ def fake_index(home: Path, moved: Path) -> None:
 
 
 @linux
-def test_no_lock_of_codex_is_ever_taken(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codex_locks_are_never_tried(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is one of its files opened to be written, or one made."""
     flags: list[str] = []
     sys.addaudithook(lambda event, args: flags.append(str(args)) if _writes(event, args, str(place.home)) else None)
@@ -287,7 +287,7 @@ def test_locks_are_read_from_the_kernels_list(tmp_path: Path) -> None:
 
 
 @linux
-def test_another_device_number_is_settled_by_the_open_files(tmp_path: Path) -> None:
+def test_open_files_decide_where_device_numbers_differ(tmp_path: Path) -> None:
     """btrfs and overlays tell another device in /proc/locks than `stat` does."""
     path = tmp_path / "a.lock"
     kernel = tmp_path / "kernel"
@@ -305,7 +305,7 @@ def test_another_device_number_is_settled_by_the_open_files(tmp_path: Path) -> N
 
 
 @linux
-def test_the_daemon_tells_what_no_file_tells(place: Place) -> None:
+def test_the_daemon_shows_an_approval_that_no_file_shows(place: Place) -> None:
     with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
         place.processes = (terminal.as_seen(),)
         daemon.do(f"new {place.tree} {ID}", "prompt Do it")
@@ -328,7 +328,7 @@ def test_the_daemon_tells_what_no_file_tells(place: Place) -> None:
 
 
 @linux
-def test_what_the_daemon_pushes_is_heard_by_a_tick(place: Place) -> None:
+def test_notifications_of_the_daemon_are_read_at_a_tick(place: Place) -> None:
     with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
         place.processes = (terminal.as_seen(),)
         daemon.do(f"new {place.tree} {ID}", "prompt Do it")
@@ -338,7 +338,7 @@ def test_what_the_daemon_pushes_is_heard_by_a_tick(place: Place) -> None:
 
 
 @linux
-def test_a_daemon_that_is_behind_its_file_is_given_a_moment(place: Place) -> None:
+def test_a_daemon_may_be_behind_its_file_for_a_moment(place: Place) -> None:
     with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
         place.processes = (terminal.as_seen(),)
         thread = daemon.do(f"new {place.tree} {ID}")
@@ -355,7 +355,7 @@ def test_a_daemon_that_is_behind_its_file_is_given_a_moment(place: Place) -> Non
 
 
 @linux
-def test_a_thread_that_everybody_left_is_over(place: Place) -> None:
+def test_an_abandoned_daemon_thread_has_ended(place: Place) -> None:
     with place.program("app-server", "--listen", "unix://") as daemon:
         with place.program() as terminal:
             place.processes = (terminal.as_seen(),)
@@ -400,7 +400,7 @@ def server(tmp_path: Path) -> Iterator[Callable[[str], Server]]:
 
 
 @pytest.mark.parametrize("behave", ["", "pieces"])
-def test_statuses_are_read(server: Callable[[str], Server], tmp_path: Path, behave: str) -> None:
+def test_daemon_statuses_are_read(server: Callable[[str], Server], tmp_path: Path, behave: str) -> None:
     theirs = server(behave)
     daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
     daemon.poll(100.0, True, ())
@@ -416,7 +416,7 @@ def test_statuses_are_read(server: Callable[[str], Server], tmp_path: Path, beha
     daemon.close()
 
 
-def test_questions_to_us_are_left_alone(server: Callable[[str], Server], tmp_path: Path) -> None:
+def test_questions_of_the_daemon_are_not_answered(server: Callable[[str], Server], tmp_path: Path) -> None:
     theirs = server("")
     daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
     daemon.poll(1.0, True, ())
@@ -436,7 +436,9 @@ def test_questions_to_us_are_left_alone(server: Callable[[str], Server], tmp_pat
 @pytest.mark.parametrize(
     "status", [None, 3, [], "idle", {}, {"type": "dancing"}, {"type": ["idle"]}, {"type": "notLoaded"}]
 )
-def test_an_unknown_status_says_nothing(server: Callable[[str], Server], tmp_path: Path, status: object) -> None:
+def test_an_unknown_daemon_status_gives_no_evidence(
+    server: Callable[[str], Server], tmp_path: Path, status: object
+) -> None:
     theirs = server("")
     theirs.threads[ID]["status"] = status
     daemon = CodexDaemon(str(tmp_path / "socket" / "s.sock"))
@@ -449,7 +451,7 @@ def test_an_unknown_status_says_nothing(server: Callable[[str], Server], tmp_pat
 
 
 @pytest.mark.parametrize("behave", ["no websocket", "silent", "other names", "no objects"])
-def test_a_surprise_means_no_evidence_a_note_and_a_pause(
+def test_an_unexpected_answer_gives_a_note_and_a_pause(
     server: Callable[[str], Server], tmp_path: Path, behave: str
 ) -> None:
     theirs = server(behave)
@@ -463,7 +465,7 @@ def test_a_surprise_means_no_evidence_a_note_and_a_pause(
         assert daemon.note and daemon.note.startswith("its daemon cannot be asked: ")
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_a_socket_without_a_daemon(tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
     daemon = CodexDaemon(str(path))
     daemon.poll(1.0, True, ())

@@ -113,7 +113,7 @@ def test_a_torn_last_line_waits(place: Place, name: str) -> None:
             place.append(line)
 
 
-def test_facts(place: Place) -> None:
+def test_facts_of_a_session(place: Place) -> None:
     place.put_all("terminal")
     (one,) = place.seen()
     facts = one.facts
@@ -125,12 +125,12 @@ def test_facts(place: Place) -> None:
     assert facts.cost_usd is None and facts.format_note is None
 
 
-def test_files(place: Place) -> None:
+def test_files_of_a_copilot_session(place: Place) -> None:
     place.put_all("resumed")
     assert place.seen()[0].facts.files == (f"{place.wt}/new.py",)
 
 
-def test_news_is_told_once_and_in_order(place: Place) -> None:
+def test_events_come_once_and_in_order(place: Place) -> None:
     news: list[Any] = []
     for step in steps("copilot", "terminal"):
         place.put(step)
@@ -185,7 +185,7 @@ def test_a_tick_opens_nothing(place: Place, monkeypatch: Any) -> None:
     assert listed == []
 
 
-def test_other_folders_and_old_sessions_cost_one_look(place: Place, monkeypatch: Any) -> None:
+def test_copilot_sessions_elsewhere_are_checked_once(place: Place, monkeypatch: Any) -> None:
     place.put_all("terminal")
     for number in range(30):
         other = place.folder.parent / f"other-{number}"
@@ -207,7 +207,7 @@ def test_other_folders_and_old_sessions_cost_one_look(place: Place, monkeypatch:
     assert [path for path in opened if "other-" in path] == []
 
 
-def test_a_session_that_has_written_nothing_yet_is_waited_for(place: Place) -> None:
+def test_a_new_copilot_session_appears_with_its_first_event(place: Place) -> None:
     (place.folder / "workspace.yaml").unlink()
     assert place.seen() == []
     assert str(place.folder) in place.reader.watch_folders(world(place.home, place.wt, now=time.time()))
@@ -216,7 +216,7 @@ def test_a_session_that_has_written_nothing_yet_is_waited_for(place: Place) -> N
     assert one.evidence[0].state == COMPLETED
 
 
-def test_a_file_that_was_replaced_is_begun_anew(place: Place) -> None:
+def test_a_replaced_copilot_file_is_read_again(place: Place) -> None:
     place.put_all("terminal")
     assert place.seen()[0].evidence[0].state == RUNNING
     old = place.events
@@ -237,14 +237,14 @@ def test_a_session_that_moves_follows_its_events(place: Place, tmp_path: Path) -
     assert place.seen() == []
 
 
-def test_another_home(place: Place, tmp_path: Path) -> None:
+def test_copilot_home_of_the_environment(place: Place, tmp_path: Path) -> None:
     place.put_all("terminal")
     at = world(tmp_path / "nobody", place.wt, now=time.time(), COPILOT_HOME=str(place.home / ".copilot"))
     assert len(copilot.make().read(at, None)) == 1
     assert copilot.make().read(world(tmp_path / "nobody", place.wt, now=time.time()), None) == []
 
 
-def test_formats_that_are_not_known_are_said_so(place: Place) -> None:
+def test_unknown_copilot_formats_give_a_format_note(place: Place) -> None:
     place.append(
         b'{"type":"new.thing","data":{},"id":"1","timestamp":"2026-11-18T08:14:00Z"}\nnot json\n[]\n{"type":5}\n'
     )
@@ -270,7 +270,9 @@ FIELDS = sorted({key for line in LINES for key in (*line, *line["data"])})
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(FIELDS), JSON), max_size=12), st.binary(max_size=20))
-def test_fields_of_any_type(place: Place, changed: list[tuple[dict[str, Any], str, Any]], noise: bytes) -> None:
+def test_fields_of_any_type_raise_nothing(
+    place: Place, changed: list[tuple[dict[str, Any], str, Any]], noise: bytes
+) -> None:
     place.events.unlink(missing_ok=True)
     for line, field, value in changed:
         data = {**line["data"], field: value} if field in line["data"] else line["data"]
@@ -356,7 +358,7 @@ def test_the_lock_of_a_wrapper_is_that_of_its_program(lived: Lived) -> None:
         assert one is not None and one.alive is True and one.pid != agent.process.pid
 
 
-def test_a_copilot_that_began_after_the_lock_did_not_make_it(place: Place) -> None:
+def test_a_copilot_younger_than_the_lock_is_not_its_owner(place: Place) -> None:
     """A lock that was left behind, and its pid is another copilot's now."""
     place.put_all("terminal")
     assert place.seen()[0].alive is True
@@ -370,7 +372,7 @@ def test_a_copilot_that_began_after_the_lock_did_not_make_it(place: Place) -> No
     assert (one.alive, truth(one, time.time()).state) == (False, DEAD)
 
 
-def test_a_pid_that_another_program_has_now_is_not_it(lived: Lived) -> None:
+def test_a_lock_with_the_pid_of_another_program_is_free(lived: Lived) -> None:
     with driven(lived.argv, lived.wt) as agent:
         agent("prompt tidy up")
         assert lived.state() == RUNNING

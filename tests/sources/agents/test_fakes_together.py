@@ -22,7 +22,7 @@ from tests.sources.agents.reader_kit import FAKES, driven, python
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 
 
-def test_one_agent_each(tmp_path: Path, monkeypatch: Any) -> None:
+def test_each_program_is_one_agent(tmp_path: Path, monkeypatch: Any) -> None:
     home, wt = tmp_path.resolve() / "home", tmp_path.resolve() / "wt"
     wt.mkdir()
     monkeypatch.setenv("HOME", str(home))

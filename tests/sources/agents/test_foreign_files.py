@@ -14,7 +14,7 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def test_what_is_added_is_told_once(tmp_path: Path) -> None:
+def test_added_lines_are_returned_once(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_bytes(b"a\nb\n")
     tail = Tail(str(path))
@@ -37,7 +37,7 @@ def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path, cut: int) -> None:
 
 
 @pytest.mark.parametrize("window", [1, 7, 64, 1000, 100_000])
-def test_the_end_first_and_the_rest_in_slices(tmp_path: Path, window: int) -> None:
+def test_the_end_is_read_first_and_the_rest_in_slices(tmp_path: Path, window: int) -> None:
     path = tmp_path / "t"
     lines = [f"line {number} {'x' * (number % 50)}".encode() for number in range(300)]
     path.write_bytes(b"\n".join(lines) + b"\n")
@@ -63,7 +63,7 @@ def test_a_last_line_longer_than_the_window(tmp_path: Path) -> None:
     assert tail.read_new() == [b"z" * 5000]
 
 
-def test_a_file_that_was_cut_or_replaced_is_begun_anew(tmp_path: Path) -> None:
+def test_a_cut_or_replaced_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_bytes(b"one\ntwo\nthr")
     tail = Tail(str(path))

@@ -97,7 +97,7 @@ def test_every_line_of_a_replay_gives_the_right_state(name: str) -> None:
     assert changes(states) == REPLAYS[name]
 
 
-def test_what_its_process_adds_to_the_models_last_words() -> None:
+def test_the_process_decides_the_state_after_the_models_words() -> None:
     reducer = whole("headless.jsonl")
     assert told(truth_of(reducer)) == ("unknown?", OPEN)
     assert told(truth_of(reducer, StartOptions(headless=True))) == ("running", None), "it ends by itself"
@@ -111,7 +111,7 @@ def test_what_its_process_adds_to_the_models_last_words() -> None:
     )
 
 
-def test_words_were_just_said_by_one_that_never_asks() -> None:
+def test_an_unasking_gemini_may_run_a_tool_just_after_words() -> None:
     reducer = GeminiReducer("x")
     reducer.add_record({"id": "1", "type": "gemini", "content": "So.", "timestamp": times.stamp()})
     assert told(truth_of(reducer, StartOptions(unasking=True))) == ("running?", None)
@@ -125,7 +125,7 @@ def test_a_prompt_or_a_tool_call_without_a_process_is_dead() -> None:
 
 
 @pytest.mark.parametrize("state", [WAITING, RUNNING, COMPLETED])
-def test_a_title_or_a_hook_of_that_moment_tells_what_the_file_cannot(state: str) -> None:
+def test_a_title_or_a_hook_refines_ambiguous_gemini_evidence(state: str) -> None:
     reducer = GeminiReducer("x")
     at = times.stamp()
     reducer.add_record({"id": "1", "type": "gemini", "content": "I need to run it.", "timestamp": at})
@@ -138,7 +138,7 @@ def test_a_title_or_a_hook_of_that_moment_tells_what_the_file_cannot(state: str)
         assert (truth.state, truth.source) == (state, other.source)
 
 
-def test_the_states_of_tools_that_have_names() -> None:
+def test_the_states_of_open_gemini_tools() -> None:
     reducer = GeminiReducer("x")
     call = {"id": "c1", "name": "replace", "args": {"file_path": "src/a.ts"}, "status": "awaiting_approval"}
     reducer.add_record({"id": "1", "type": "gemini", "content": "", "timestamp": times.stamp(), "toolCalls": [call]})
@@ -149,7 +149,7 @@ def test_the_states_of_tools_that_have_names() -> None:
     assert (truth_of(reducer).state, str(truth_of(reducer).tool)) == ("running", "Edit src/a.ts")
 
 
-def test_what_is_kept_of_a_session() -> None:
+def test_events_and_facts_of_a_session() -> None:
     reducer = whole("interactive.jsonl")
     kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in reducer.take_events()]
     assert kinds == [
@@ -165,7 +165,7 @@ def test_what_is_kept_of_a_session() -> None:
     assert (facts.context_used, facts.model, facts.prompt) == (1050, "fake-flash", "Wait for the build")
 
 
-def test_files_it_wrote() -> None:
+def test_files_of_a_gemini_session() -> None:
     reducer = whole("headless.jsonl")
     assert reducer.facts().files == ("/home/dev/app/hello.txt",)
 
@@ -243,7 +243,7 @@ def test_a_torn_line_waits_at_every_byte(home: Home) -> None:
     assert home.state(home.write(b"\n")) == ("cancelled", None)
 
 
-def test_news_is_told_once(home: Home) -> None:
+def test_gemini_events_come_once(home: Home) -> None:
     home.project()
     path = home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
     (first,), (second,), (third,) = home.look_at_all(), home.look_at_all(), home.read(path)
@@ -301,7 +301,7 @@ def test_the_newest_sessions_of_a_folder_belong_to_its_processes(home: Home) -> 
     assert not any(one.alive for one in home.read()), "it began after all of them were written"
 
 
-def test_the_next_process_of_a_folder_does_not_bring_back_who_has_just_ended(home: Home) -> None:
+def test_a_new_process_does_not_revive_an_ended_session(home: Home) -> None:
     home.project()
     path = home.write(b"\n".join(lines("interactive.jsonl")[:3]) + b"\n")
     assert home.look_at_all()[0].alive is True
@@ -330,7 +330,7 @@ def test_a_chat_that_goes_on_without_a_process_is_not_called_dead(home: Home) ->
     assert home.read(path)[0].alive is None
 
 
-def test_projects_of_other_folders_and_strange_lists(home: Home) -> None:
+def test_gemini_projects_elsewhere_and_malformed_lists(home: Home) -> None:
     home.project()
     home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
     listed = str(home.path / ".gemini" / "projects.json")
@@ -343,7 +343,7 @@ def test_projects_of_other_folders_and_strange_lists(home: Home) -> None:
     assert one.cwd == str(home.tree / "src"), "a folder inside the worktree"
 
 
-def test_subagents_are_no_agents(home: Home) -> None:
+def test_gemini_subagents_are_no_agents(home: Home) -> None:
     home.project()
     home.write(b"\n".join(lines("headless.jsonl")).replace(b'"kind":"main"', b'"kind":"subagent"') + b"\n")
     assert home.look_at_all() == []
@@ -371,7 +371,7 @@ def test_a_long_chat_is_read_from_its_end_and_then_from_its_beginning(home: Home
     assert sum(each.kind == "tool_finished" for each in news) == 150
 
 
-def test_a_look_with_nothing_touched_opens_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_without_changes_opens_no_chat(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.project()
     path = home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
     home.look_at_all()
@@ -394,7 +394,7 @@ def test_a_look_with_nothing_touched_opens_nothing(home: Home, monkeypatch: pyte
     assert opened == [path]
 
 
-def test_unknown_records_are_said_so_and_change_nothing(home: Home) -> None:
+def test_unknown_records_give_a_format_note_and_change_nothing(home: Home) -> None:
     home.project()
     home.write(b"\n".join(lines("interactive.jsonl")[:3]) + b"\n")
     home.write(b'{"hologram": 1}\nnot json\n{"id": "x", "type": "vision", "content": ""}\n{"$rewindTo": "y"}\n')
@@ -412,7 +412,7 @@ json_values = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_any_value_in_any_field_is_survived(data: st.DataObject) -> None:
+def test_any_value_in_any_field_raises_nothing(data: st.DataObject) -> None:
     reducer = GeminiReducer("fuzz")
     for line in data.draw(st.lists(st.sampled_from(lines("interactive.jsonl") + lines("headless.jsonl")), max_size=12)):
         record = json.loads(line)
@@ -503,7 +503,7 @@ def test_killed_suspended_and_resumed(home: Home) -> None:
         assert (truth.state, truth.ended) == ("completed", True), "its last words came with its end"
 
 
-def test_folders_follow_what_appears(home: Home) -> None:
+def test_new_gemini_folders_are_watched(home: Home) -> None:
     assert home.look_at_all() == [] and home.reader.watch_folders(home.world()) == []
     (home.path / ".gemini" / "tmp").mkdir(parents=True)
     home.read()

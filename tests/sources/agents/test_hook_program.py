@@ -37,7 +37,7 @@ def silent(done: subprocess.CompletedProcess[bytes]) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_one_event_one_private_file(folder: Path, shell: str) -> None:
+def test_the_hook_writes_one_private_file_per_event(folder: Path, shell: str) -> None:
     argv = [shell, *(["sh"] if shell.endswith("busybox") else []), str(folder / "imi-hook.sh"), "claude"]
     env = {"PATH": os.environ["PATH"], "CLAUDE_PID": "12", "TMUX_PANE": "%3", "ZELLIJ_PANE_ID": "4"}
     for payload in (b'{"a": "\\u00fc \xc3\xbc"}', b'{"two":\n "lines"}\n', b""):
@@ -50,7 +50,7 @@ def test_one_event_one_private_file(folder: Path, shell: str) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_none_is_lost_and_none_is_torn(folder: Path) -> None:
+def test_concurrent_hooks_lose_and_tear_no_event(folder: Path) -> None:
     """Twenty agents at once, fifty events each, 300 KB an event."""
     program = folder / "imi-hook.sh"
     child = (
@@ -73,7 +73,7 @@ def test_none_is_lost_and_none_is_torn(folder: Path) -> None:
     }
 
 
-def test_a_number_that_comes_again_overwrites_nothing(folder: Path) -> None:
+def test_a_reused_event_number_overwrites_nothing(folder: Path) -> None:
     """Nobody reads, and the system hands out the same process number: the first event stays."""
     script = folder / "imi-hook.sh"
     script.write_text(script.read_text().replace("$PPID.$$", "7.7"))
@@ -84,7 +84,7 @@ def test_a_number_that_comes_again_overwrites_nothing(folder: Path) -> None:
     assert len(bodies(folder)) == 10
 
 
-def test_it_succeeds_whatever_is_missing(folder: Path, tmp_path: Path) -> None:
+def test_the_hook_succeeds_whatever_is_missing(folder: Path, tmp_path: Path) -> None:
     program = str(folder / "imi-hook.sh")
     for closing in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-", "</dev/null"):
         done = subprocess.run(
@@ -103,7 +103,7 @@ def test_it_succeeds_whatever_is_missing(folder: Path, tmp_path: Path) -> None:
     assert (folder / "spool").read_text() == "a file"
 
 
-def test_nobody_is_waited_for(folder: Path) -> None:
+def test_a_hook_killed_while_writing_leaves_no_complete_event(folder: Path) -> None:
     """An agent that breaks off (its own timeout) leaves no half event that counts."""
     process = subprocess.Popen(["/bin/sh", str(folder / "imi-hook.sh"), "claude"], stdin=subprocess.PIPE)
     assert process.stdin is not None
@@ -116,7 +116,7 @@ def test_nobody_is_waited_for(folder: Path) -> None:
     process.wait()
 
 
-def test_the_oldest_go_when_nobody_reads(folder: Path) -> None:
+def test_the_oldest_events_are_dropped_without_a_reader(folder: Path) -> None:
     spool = folder / "spool"
     for number in range(10_100):
         (spool / f"e.1.{number}").touch()
@@ -129,7 +129,7 @@ def test_the_oldest_go_when_nobody_reads(folder: Path) -> None:
     assert sum((spool / name).stat().st_size > 0 for name in names) >= 64
 
 
-def test_big_events_go_earlier(folder: Path) -> None:
+def test_large_events_are_dropped_earlier(folder: Path) -> None:
     spool = folder / "spool"
     for number in range(40):
         path = spool / f"e.1.{number}"
@@ -199,7 +199,7 @@ def test_a_disk_that_is_read_only(small_disk: Path) -> None:
     assert bodies(folder) == []
 
 
-def test_it_is_plain_posix() -> None:
+def test_the_hook_is_plain_posix_shell() -> None:
     text = PROGRAM.read_text()
     assert text.startswith("#!/bin/sh\n")
     for word in ("[[", "local ", "$RANDOM", "EPOCH", "jq", "date", "python", "function "):

@@ -20,13 +20,13 @@ def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path / "home", tmp_path / "tree")
 
 
-def test_without_hooks_there_is_nothing_to_do(tmp_path: Path) -> None:
+def test_without_hooks_there_are_no_folders_and_sightings(tmp_path: Path) -> None:
     reader, world = make(), ReadContext(1.0, str(tmp_path), {}, (str(tmp_path),))
     assert reader.watch_folders(world) == ()
     assert reader.read(world, None) == reader.read(world, frozenset()) == []
 
 
-def test_a_real_hook_is_the_state_at_the_next_look(tmp_path: Path) -> None:
+def test_the_event_of_a_real_hook_is_the_state_at_the_next_read(tmp_path: Path) -> None:
     folder = installed(tmp_path / "state" / "imi" / "hooks")
     tree = tmp_path / "tree"
     tree.mkdir()
@@ -52,7 +52,7 @@ def test_a_real_hook_is_the_state_at_the_next_look(tmp_path: Path) -> None:
         assert seen.facts.tmux == "%4"
 
 
-def test_only_worktrees_that_are_watched(feed: Feed, tmp_path: Path) -> None:
+def test_hook_sessions_outside_of_the_worktrees_are_ignored(feed: Feed, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(feed.tree)
     feed.put(claude("UserPromptSubmit", session="in", prompt="x", cwd=f"{link}/sub"))
@@ -115,7 +115,7 @@ def test_many_old_events_are_read_in_slices_after_those_of_the_state(feed: Feed)
     assert looks == 4
 
 
-def test_what_counts_stays_and_the_rest_goes_when_it_is_old(feed: Feed) -> None:
+def test_old_events_are_deleted_unless_a_state_rests_on_them(feed: Feed) -> None:
     other = Feed(feed.home, feed.tree)
     feed.read()
     for number in range(50):
@@ -139,7 +139,7 @@ def test_what_counts_stays_and_the_rest_goes_when_it_is_old(feed: Feed) -> None:
     assert [one.state for one in Feed(feed.home, feed.tree, now=feed.now).read()[0].evidence] == [WAITING]
 
 
-def test_a_monitor_that_slept_while_another_tidied_sees_what_is_so(feed: Feed) -> None:
+def test_events_deleted_by_another_monitor_leave_the_right_state(feed: Feed) -> None:
     sleeper = Feed(feed.home, feed.tree)
     feed.read()
     feed.put(bash("PreToolUse", "x", "t1"))
@@ -156,7 +156,7 @@ def test_a_monitor_that_slept_while_another_tidied_sees_what_is_so(feed: Feed) -
     assert sleeper.truth().state == RUNNING
 
 
-def test_a_command_that_looks_once_deletes_nothing(feed: Feed) -> None:
+def test_a_single_read_deletes_no_event(feed: Feed) -> None:
     for _ in range(5):
         feed.put(claude("Stop", background_tasks=[]))
     feed.now += 7000
@@ -171,7 +171,7 @@ def test_sessions_of_the_day_before_are_not_shown(feed: Feed) -> None:
     assert feed.read() == []
 
 
-def test_links_and_strangers_in_the_spool_are_left_alone(feed: Feed, tmp_path: Path) -> None:
+def test_links_and_other_files_in_the_spool_are_ignored(feed: Feed, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("x")
     (feed.spool / "e.9.1").symlink_to(secret)
@@ -184,7 +184,7 @@ def test_links_and_strangers_in_the_spool_are_left_alone(feed: Feed, tmp_path: P
     assert secret.read_text() == "x" and (feed.spool / "readme").exists()
 
 
-def test_the_process_is_the_agent_that_was_there_when_it_fired(feed: Feed) -> None:
+def test_the_process_of_a_hook_is_older_than_its_event(feed: Feed) -> None:
     mine = host.start_time(os.getpid())
     assert mine is not None
 
@@ -201,7 +201,7 @@ def test_the_process_is_the_agent_that_was_there_when_it_fired(feed: Feed) -> No
     assert (feed.one().pid, feed.one().alive) == (None, None)
 
 
-def test_claude_that_is_gone_is_dead(feed: Feed) -> None:
+def test_a_claude_without_its_process_is_dead(feed: Feed) -> None:
     gone = os.fork()
     if gone == 0:
         os._exit(0)

@@ -199,7 +199,7 @@ SCENARIOS: dict[str, tuple[str, list[Step]]] = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_each_step_has_the_right_state(feed: Feed, name: str) -> None:
+def test_each_hook_event_has_the_right_state(feed: Feed, name: str) -> None:
     feed.cli, steps = SCENARIOS[name]
     for number, (payload, expected) in enumerate(steps):
         feed.put(dict(payload))
@@ -213,7 +213,7 @@ def test_each_step_has_the_right_state(feed: Feed, name: str) -> None:
         assert fresh.truth() == feed.truth(), "who starts later comes to the same"
 
 
-def test_what_it_waits_for_is_told(feed: Feed) -> None:
+def test_the_detail_of_a_question_is_shown(feed: Feed) -> None:
     asked = feed.see(bash("PreToolUse", "make all", "t1"), bash("PermissionRequest", "make all", None))
     assert (asked.source, asked.detail, str(asked.tool)) == (
         "permission",
@@ -228,7 +228,7 @@ def test_what_it_waits_for_is_told(feed: Feed) -> None:
     assert question.detail == "question: Which colour?"
 
 
-def test_of_two_questions_the_older_is_told(feed: Feed) -> None:
+def test_the_older_of_two_questions_is_shown(feed: Feed) -> None:
     feed.see(bash("PreToolUse", "one", "t1"), bash("PreToolUse", "two", "t2"))
     both = feed.see(bash("PermissionRequest", "one", None), bash("PermissionRequest", "two", None))
     assert both.detail == "permission for Bash one"
@@ -241,7 +241,7 @@ def test_a_session_that_is_resumed_is_not_over(feed: Feed) -> None:
     assert feed.one().alive is None and feed.one().facts.ended_at is None
 
 
-def test_what_no_hook_tells_is_said(feed: Feed) -> None:
+def test_hook_evidence_names_its_alternatives(feed: Feed) -> None:
     feed.see(claude("UserPromptSubmit", prompt="x"), bash("PreToolUse", "make", "t1"))
     (running,) = feed.one().evidence
     assert CANCELLED in running.or_else, "Esc fires no hook"
@@ -253,7 +253,7 @@ def test_what_no_hook_tells_is_said(feed: Feed) -> None:
     assert not over.or_else
 
 
-def test_facts_and_news(feed: Feed) -> None:
+def test_facts_and_events_of_hooks(feed: Feed) -> None:
     feed.see(claude("SessionStart", source="startup", model="m-1", session_title="my task"))
     feed.put(claude("UserPromptSubmit", prompt="do it"), env="TMUX_PANE=%7\nZELLIJ_SESSION_NAME=z\nZELLIJ_PANE_ID=3\n")
     feed.put(claude("PreToolUse", tool_name="Edit", tool_input={"file_path": f"{feed.tree}/src/a.py"}, tool_use_id="e"))
@@ -312,7 +312,7 @@ def _after(records: list[HookRecord]) -> HookReducer:
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(_EVENTS), st.sampled_from("12")), max_size=30))
 @example([(_EVENTS[7], "1"), (_EVENTS[7], "2"), (_EVENTS[8], "1"), (_EVENTS[19], "1")])  # compacts behind a closed call
-def test_nothing_that_counts_is_forgotten(events: list[tuple[Callable[[str], dict[str, Any]], str]]) -> None:
+def test_needed_records_keep_the_result(events: list[tuple[Callable[[str], dict[str, Any]], str]]) -> None:
     """Whatever happened: the records that are kept come to the same state, and go on to the same ones."""
     records = [_record(number, make(name)) for number, (make, name) in enumerate(events)]
     for end in range(len(records) + 1):
@@ -340,7 +340,7 @@ _FIELDS = ("hook_event_name", "cwd", "tool_name", "tool_input", "tool_response",
     ),
     st.dictionaries(st.sampled_from(_FIELDS), _ANY, max_size=8),
 )
-def test_no_field_of_any_type_breaks_it(cli: str, event: str, fields: dict[str, Any]) -> None:
+def test_hook_fields_of_any_type_raise_nothing(cli: str, event: str, fields: dict[str, Any]) -> None:
     import json
 
     payload = json.dumps({"session_id": "s", "hook_event_name": event, **fields}).encode()

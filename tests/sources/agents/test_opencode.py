@@ -103,7 +103,7 @@ def test_read_from_the_middle_it_is_the_same(place: Place, name: str) -> None:
         assert (fresh.evidence, fresh.facts) == (followed.evidence, followed.facts)
 
 
-def test_facts(place: Place) -> None:
+def test_facts_of_a_session(place: Place) -> None:
     place.put_all("terminal_session")
     (one,) = place.seen()
     facts = one.facts
@@ -123,7 +123,7 @@ def test_files_and_subagents(place: Place) -> None:
     assert one.facts.subagents == 0
 
 
-def test_news_is_told_once_and_in_order(place: Place) -> None:
+def test_events_come_once_and_in_order(place: Place) -> None:
     news: list[Any] = []
     for step in steps("opencode", "terminal_session"):
         place.put(step)
@@ -140,7 +140,7 @@ def test_news_is_told_once_and_in_order(place: Place) -> None:
     assert {each.id for one in place.seen() for each in one.events} <= {each.id for each in news}
 
 
-def test_a_session_of_another_folder_is_none_of_ours(place: Place) -> None:
+def test_opencode_sessions_outside_of_the_worktrees_are_ignored(place: Place) -> None:
     place.put_all("killed")
     place.book.execute("update session set directory = ?", [str(place.home)])
     assert place.seen() == []
@@ -154,13 +154,13 @@ def test_subagents_and_archived_sessions_are_not_agents(place: Place) -> None:
     assert place.seen() == []
 
 
-def test_old_sessions_are_let_rest_unless_their_process_is_there(place: Place) -> None:
+def test_old_opencode_sessions_need_a_process(place: Place) -> None:
     place.put_all("killed")
     assert place.seen(later=100_000.0, alive=False) == []
     assert len(place.seen(later=100_000.0)) == 1
 
 
-def test_a_process_that_is_gone(place: Place) -> None:
+def test_an_opencode_process_that_ended(place: Place) -> None:
     place.put_all("killed")
     (one,) = place.seen()
     assert (one.pid, one.alive) == (4242, True)
@@ -171,7 +171,7 @@ def test_a_process_that_is_gone(place: Place) -> None:
     assert (one.alive, truth(one, place.at / 1000 + 60).state) == (False, DEAD)
 
 
-def test_who_finished_before_it_ended_has_finished(place: Place) -> None:
+def test_an_opencode_session_that_finished_before_its_end_is_done(place: Place) -> None:
     place.put_all("question")
     place.seen()
     (one,) = place.seen(later=6.0, alive=False)
@@ -179,14 +179,14 @@ def test_who_finished_before_it_ended_has_finished(place: Place) -> None:
     assert (decided.state, decided.ended) == (COMPLETED, True)
 
 
-def test_unknown_schemas_are_said_so(place: Place, tmp_path: Path) -> None:
+def test_unknown_opencode_schemas_give_a_format_note(place: Place, tmp_path: Path) -> None:
     place.book.execute("alter table session rename to sessions")
     (one,) = place.seen()
     assert (one.session, one.pid) == (None, 4242)
     assert one.facts.format_note is not None and "opencode.db has no table of sessions" in one.facts.format_note
 
 
-def test_json_storage_of_old_versions_is_said_so(tmp_path: Path) -> None:
+def test_json_storage_of_old_versions_gives_a_format_note(tmp_path: Path) -> None:
     (tmp_path / "home/.local/share/opencode/storage/message").mkdir(parents=True)
     (tmp_path / "wt").mkdir()
     at = world(tmp_path / "home", tmp_path / "wt", now=9e8, processes=[process("opencode", tmp_path / "wt")])
@@ -195,7 +195,7 @@ def test_json_storage_of_old_versions_is_said_so(tmp_path: Path) -> None:
     assert one.evidence == ()
 
 
-def test_no_opencode_at_all(tmp_path: Path) -> None:
+def test_without_opencode_there_is_nothing(tmp_path: Path) -> None:
     at = world(tmp_path, tmp_path, now=9e8)
     reader = opencode.make()
     assert (read_twice(reader, at), reader.watch_folders(at)) == ([], [])
@@ -251,7 +251,7 @@ def test_reading_costs_what_changed(place: Place, monkeypatch: Any) -> None:
     assert contents == [(step["row"]["id"],)], "the one message that changed, and nothing else"
 
 
-def test_what_is_too_fresh_to_be_told_apart_is_read_again(place: Place) -> None:
+def test_a_database_written_just_now_is_read_again(place: Place) -> None:
     """Two commits within one tick of the clock carry the same time."""
     place.put_all("killed")
     path = str(place.path)
@@ -285,7 +285,7 @@ def test_the_prompt_of_a_long_turn(place: Place) -> None:
     assert [each.kind for each in one.events] == ["started", "prompt"]
 
 
-def test_a_port_that_is_silent_is_left_alone(monkeypatch: Any) -> None:
+def test_a_silent_port_is_not_asked_again_for_a_while(monkeypatch: Any) -> None:
     asked: list[int] = []
 
     def silent(number: int, path: str) -> None:
@@ -315,7 +315,7 @@ def tree(folder: Path) -> dict[str, str]:
     }
 
 
-def test_nothing_is_left_behind(place: Place) -> None:
+def test_reading_creates_no_file_beside_the_database(place: Place) -> None:
     """Not beside a live database, not beside one at rest, not beside one whose program was killed."""
     place.put_all("killed")
     live = tree(place.path.parent)
@@ -368,7 +368,7 @@ JSON = st.recursive(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(JSON, JSON, st.sampled_from(["", "{", "[]", "null", '"x"', "{}"]) | st.none())
-def test_fields_of_any_type(place: Place, message: Any, part: Any, raw: str | None) -> None:
+def test_fields_of_any_type_raise_nothing(place: Place, message: Any, part: Any, raw: str | None) -> None:
     place.book.execute("delete from session")
     place.book.execute("delete from message")
     place.book.execute("delete from part")
@@ -386,7 +386,7 @@ def test_fields_of_any_type(place: Place, message: Any, part: Any, raw: str | No
 
 @pytest.mark.parametrize("column", ["directory", "title", "version", "model", "cost", "tokens_input", "time_created"])
 @pytest.mark.parametrize("value", [b"\xff\xfe", "", -1, 2**62, 1.5, "x" * 5000])
-def test_columns_of_any_type(place: Place, column: str, value: Any) -> None:
+def test_columns_of_any_type_raise_nothing(place: Place, column: str, value: Any) -> None:
     place.put_all("killed")
     place.book.execute(f"update session set {column} = ?", [value])
     for one in place.seen():
@@ -458,7 +458,7 @@ def test_a_real_process_from_the_first_prompt_to_the_end(lived: Lived) -> None:
         play(lived, agent, ("prompt anew", RUNNING), ("step", RUNNING), ("finish stop", COMPLETED))
 
 
-def test_with_a_port_it_is_exact(lived: Lived) -> None:
+def test_a_port_gives_exact_states(lived: Lived) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = free.getsockname()[1]

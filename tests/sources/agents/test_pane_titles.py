@@ -37,7 +37,7 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
         ("opencode", "OC | Action Required", None),
     ],
 )
-def test_what_a_title_says(cli: str, title: str, state: str | None) -> None:
+def test_the_state_of_a_title(cli: str, title: str, state: str | None) -> None:
     (program,) = [one for one in known_programs() if one.cli == cli]
     assert pane_titles.state_of(program, title, "/work/proj") == state
 
@@ -111,7 +111,7 @@ def watched(tmp_path: Path) -> Watched:
     return Watched(tmp_path, {"PATH": os.environ["PATH"], "TMUX_TMPDIR": str(tmp_path), "LC_ALL": "C"})
 
 
-def test_a_real_tmux(tmux: Tmux, watched: Watched) -> None:
+def test_titles_of_a_real_tmux(tmux: Tmux, watched: Watched) -> None:
     watched.env["TMUX_TMPDIR"] = str(tmux.socket.parent.parent)
     by_tty, pid, tty = tmux.window("/bin/cat")
     wrapped, shell, _ = tmux.window("/bin/cat")
@@ -136,7 +136,7 @@ def test_a_real_tmux(tmux: Tmux, watched: Watched) -> None:
     assert (seen[pid + 100_000][0], seen[shell + 200_000][0]) == (RUNNING, WAITING)
 
 
-def test_a_title_set_as_programs_set_it(tmux: Tmux, watched: Watched) -> None:
+def test_a_title_set_by_an_escape_sequence(tmux: Tmux, watched: Watched) -> None:
     watched.env["TMUX"] = f"{tmux.socket},1,0"
     text = r"\033]0;\342\234\213  Action Required (a\tb\033[31m)\007"
     pane, pid, _ = tmux.window(f"printf '{text}'; exec cat")
@@ -147,7 +147,7 @@ def test_a_title_set_as_programs_set_it(tmux: Tmux, watched: Watched) -> None:
         time.sleep(0.02)
 
 
-def test_since_when_and_until_when(tmux: Tmux, watched: Watched) -> None:
+def test_a_title_has_its_first_and_last_time(tmux: Tmux, watched: Watched) -> None:
     watched.env["TMUX"] = f"{tmux.socket},1,0"
     pane, pid, _ = tmux.window("/bin/cat")
     watched.processes = (process("gemini", watched.tree, pid),)
@@ -168,7 +168,7 @@ def test_since_when_and_until_when(tmux: Tmux, watched: Watched) -> None:
     assert watched.read() == {}
 
 
-def test_two_in_one_pane_are_not_told_apart(tmux: Tmux, watched: Watched) -> None:
+def test_a_pane_with_two_agents_gives_no_state(tmux: Tmux, watched: Watched) -> None:
     watched.env["TMUX"] = f"{tmux.socket},1,0"
     pane, pid, tty = tmux.window("/bin/cat")
     tmux.title(pane, "[ . ] Action Required | x")
@@ -176,7 +176,7 @@ def test_two_in_one_pane_are_not_told_apart(tmux: Tmux, watched: Watched) -> Non
     assert watched.read() == {pid: (None, pane), pid + 1: (None, pane)}
 
 
-def test_it_is_asked_at_its_pace_and_not_without_agents(
+def test_tmux_is_asked_rarely_and_not_without_agents(
     tmux: Tmux, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.env["TMUX"] = f"{tmux.socket},1,0"
@@ -213,7 +213,7 @@ def test_no_process_is_started_where_no_server_is(watched: Watched, monkeypatch:
     assert watched.read() == {}
 
 
-def test_a_server_that_hangs_is_left_alone_for_a_while(
+def test_a_hanging_tmux_is_not_asked_again_for_a_while(
     watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -227,7 +227,7 @@ def test_a_server_that_hangs_is_left_alone_for_a_while(
     assert len(asked) == 2
 
 
-def test_the_time_of_an_answer_is_bounded(tmp_path: Path) -> None:
+def test_a_tmux_answer_has_a_timeout(tmp_path: Path) -> None:
     fake = tmp_path / "tmux"
     fake.write_text("#!/bin/sh\nexec sleep 100\n")
     fake.chmod(0o755)
@@ -246,7 +246,7 @@ esac
 @pytest.mark.parametrize(
     ("version", "lists"), [("0.45.0", True), ("0.44.0", True), ("0.43.1", False), ("what?", False)]
 )
-def test_inside_of_zellij(watched: Watched, tmp_path: Path, version: str, lists: bool) -> None:
+def test_titles_inside_of_zellij(watched: Watched, tmp_path: Path, version: str, lists: bool) -> None:
     """An agent says itself in which pane it is; a version that lists panes says what stands in its title."""
     (tmp_path / "bin").mkdir()
     log, answer, fake = tmp_path / "log", tmp_path / "answer", tmp_path / "bin" / "zellij"

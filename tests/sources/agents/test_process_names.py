@@ -59,23 +59,23 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("cli", "comm", "argv", "wrapped"), AGENTS, ids=lambda each: str(each)[:60])
-def test_agents_are_known(cli: str, comm: str, argv: list[str], wrapped: bool) -> None:
+def test_agent_command_lines_are_recognised(cli: str, comm: str, argv: list[str], wrapped: bool) -> None:
     assert match(comm, argv) == ProgramMatch(cli, wrapped, helper=False)
 
 
 @pytest.mark.parametrize(("cli", "argv"), HELPERS, ids=lambda each: str(each)[:60])
-def test_helpers_are_known_and_not_agents(cli: str, argv: list[str]) -> None:
+def test_helper_command_lines_are_no_agents(cli: str, argv: list[str]) -> None:
     found = match(cli, argv)
     assert found is not None
     assert (found.cli, found.helper) == (cli, True)
 
 
 @pytest.mark.parametrize(("comm", "argv"), OTHERS, ids=lambda each: str(each)[:60])
-def test_whoever_only_speaks_of_an_agent_is_none(comm: str, argv: list[str]) -> None:
+def test_a_program_name_among_arguments_is_no_agent(comm: str, argv: list[str]) -> None:
     assert match(comm, argv) is None
 
 
-def test_a_file_called_by_its_version_is_known_by_where_it_lies() -> None:
+def test_a_binary_named_by_its_version_is_recognised_by_its_folder() -> None:
     path = "/home/dev/.local/share/claude/versions/2.1.326"
     assert match("2.1.326", ["me"]) is None
     assert match("2.1.326", ["me"], path) == ProgramMatch("claude", False, False)
@@ -88,6 +88,6 @@ WORDS = st.sampled_from(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=15), st.lists(WORDS | st.text(max_size=8), max_size=8), st.none() | st.text(max_size=30))
-def test_no_command_line_breaks_it(comm: str, argv: list[str], exe: str | None) -> None:
+def test_any_command_line_raises_nothing(comm: str, argv: list[str], exe: str | None) -> None:
     found = match(comm, argv, exe)
     assert found is None or found.cli in ("claude", "codex", "gemini", "qwen", "opencode", "copilot", "aider")

@@ -108,7 +108,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
     yield Here(tmp_path.resolve())
 
 
-def test_a_native_program(here: Here) -> None:
+def test_a_native_agent_program(here: Here) -> None:
     path = named(here.tmp, "claude")
     assert here.agents() == []
     with running([path, "60"], here.cwd) as process:
@@ -178,14 +178,14 @@ def test_a_shell_that_becomes_an_agent_is_seen_young_or_old(here: Here) -> None:
             assert here.one().pid == process.pid
 
 
-def test_a_deleted_folder_is_still_told(here: Here) -> None:
+def test_a_deleted_folder_is_still_shown(here: Here) -> None:
     with running([named(here.tmp, "claude"), "60"], here.cwd):
         assert here.one().cwd == str(here.cwd)
         shutil.rmtree(here.cwd)
         assert here.one().cwd == str(here.cwd)
 
 
-def test_a_folder_that_is_only_called_so(here: Here) -> None:
+def test_a_folder_named_like_a_deleted_one(here: Here) -> None:
     odd = here.tmp / "wt (deleted)"
     odd.mkdir()
     with running([named(here.tmp, "claude"), "60"], odd):
@@ -205,7 +205,7 @@ def test_a_moved_folder_and_another_one(here: Here) -> None:
         soon(lambda: here.one().cwd == str(here.tmp))
 
 
-def test_a_zombie_is_gone_and_a_stopped_one_is_there(here: Here) -> None:
+def test_a_zombie_has_ended_and_a_stopped_process_is_suspended(here: Here) -> None:
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         one = here.one()
         os.kill(process.pid, signal.SIGSTOP)
@@ -226,7 +226,7 @@ def test_a_zombie_is_gone_and_a_stopped_one_is_there(here: Here) -> None:
         assert here.agents() == []
 
 
-def test_who_may_not_be_asked_for_its_folder_is_where_its_wrapper_is(here: Here) -> None:
+def test_an_agent_with_a_hidden_folder_has_that_of_its_wrapper(here: Here) -> None:
     """codex hardens itself: its folder is read by root only, and /proc/<pid> belongs to root."""
     with running([SHELL, "-c", f"{named(here.tmp, 'codex')} 60; true"], here.cwd) as process:
         soon(lambda: any(one.cli == "codex" for one in here.agents()))
@@ -235,7 +235,7 @@ def test_who_may_not_be_asked_for_its_folder_is_where_its_wrapper_is(here: Here)
         assert (here.one().pid, here.one().cwd, process.pid in here.one().ancestors) == (pid, str(here.cwd), True)
 
 
-def test_processes_of_others_are_none_of_ours(here: Here) -> None:
+def test_processes_of_other_users_are_ignored(here: Here) -> None:
     here.proc.of_others = True
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         soon(lambda: host.process_name(process.pid) == "claude")
@@ -247,7 +247,7 @@ def test_the_owner_is_the_real_user() -> None:
     assert ProcFs().owner(2**22 + 1) is None
 
 
-def test_a_scan_looks_at_what_is_new_and_at_agents_only(here: Here) -> None:
+def test_a_scan_opens_files_of_new_processes_and_agents_only(here: Here) -> None:
     clock, opened, scan = here.clock, here.proc.opened, here.scan
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         soon(lambda: host.process_name(process.pid) == "claude")
@@ -266,7 +266,7 @@ def test_a_scan_looks_at_what_is_new_and_at_agents_only(here: Here) -> None:
             assert len({path.split("/")[2] for path in old}) <= len(here.proc.pids()) / 32 + 8
 
 
-def test_files_that_move_all_the_time_cost_no_scans() -> None:
+def test_frequent_file_events_cause_no_extra_scans() -> None:
     now, proc = [0.0], RecordingProc()
     scan = ProcessScan(lambda: now[0], proc)
     for _ in range(40):
@@ -290,7 +290,7 @@ def test_pids_that_are_used_again_have_another_number(here: Here) -> None:
         assert here.proc.examined(process.pid)
 
 
-def test_psutil_finds_the_same(here: Here) -> None:
+def test_psutil_finds_the_same_agents(here: Here) -> None:
     node = named(here.tmp / "n", "node", SHELL)
     codex = named(here.tmp / "vendor", "codex")
     wrapper = script(here.tmp / "node_modules/@openai/codex/bin/codex.js", f"{codex} 60\nexit $?\n")
@@ -310,7 +310,7 @@ def _without_moment(one: AgentProcess) -> tuple[Any, ...]:
     return one.cli, one.pid, one.started, one.cwd, one.argv, one.family, one.ancestors, one.tty
 
 
-def test_the_bare_reader_says_that_it_does_not_know(here: Here) -> None:
+def test_a_process_alone_is_an_unknown_state(here: Here) -> None:
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         world = ReadContext(0.0, str(here.tmp), {}, (str(here.cwd),), (here.one(),))
         (seen,) = process_scan.make().read(world, frozenset())

@@ -86,7 +86,7 @@ def seen(*news: AgentEvent, state: str = RUNNING, since: float = 0, **more: Any)
     return [SeenAgent(agent(state, since, **more), news)]
 
 
-def test_what_changed_is_written_and_nothing_else(path: Path) -> None:
+def test_only_changes_are_written(path: Path) -> None:
     async def play() -> None:
         async with recording(path) as (recorder, registry):
             for _ in range(50):
@@ -137,7 +137,7 @@ def test_heartbeats_of_several_agents_are_one_transaction(path: Path) -> None:
     assert len({seen[f"claude:s{number}"] for number in range(5)}) == 1 and seen["claude:over"] < seen["claude:s1"]
 
 
-def test_many_looks_are_one_transaction_and_the_end_writes_the_rest(path: Path) -> None:
+def test_many_polls_are_one_transaction_and_closing_writes_the_rest(path: Path) -> None:
     async def play() -> int:
         async with recording(path, pause=3600.0) as (recorder, registry):
             await recorder.record(seen(act("message", "m0", 0, "step 0")))
@@ -152,7 +152,7 @@ def test_many_looks_are_one_transaction_and_the_end_writes_the_rest(path: Path) 
         assert len(stream(connection)) == 301  # and the step from planning to running
 
 
-def test_a_registry_that_fails_is_told_and_nothing_is_lost(path: Path) -> None:
+def test_a_failing_registry_is_reported_and_nothing_is_lost(path: Path) -> None:
     async def play() -> None:
         async with recording(path) as (recorder, registry):
             registry.broken = True
@@ -171,7 +171,7 @@ def test_a_registry_that_fails_is_told_and_nothing_is_lost(path: Path) -> None:
         assert [kind for kind, _, _ in stream(connection)].count("prompt") == 2
 
 
-def test_what_is_held_in_memory_is_bounded_and_what_goes_is_said(path: Path) -> None:
+def test_waiting_events_are_bounded_and_dropped_ones_reported(path: Path) -> None:
     async def play() -> str | None:
         async with recording(path, waiting=100) as (recorder, registry):
             registry.broken = True
@@ -185,7 +185,7 @@ def test_what_is_held_in_memory_is_bounded_and_what_goes_is_said(path: Path) -> 
         assert sorted(kept, key=lambda ident: int(ident[1:])) == [f"m{n}" for n in range(50, 150)], "the oldest go"
 
 
-def test_a_crowd_slows_the_looks_down_but_stops_them_never(path: Path) -> None:
+def test_many_waiting_events_slow_polling_down(path: Path) -> None:
     async def play() -> None:
         async with recording(path, crowded=50, per_transaction=40) as (recorder, _):
             for first in range(0, 400, 80):
@@ -198,7 +198,7 @@ def test_a_crowd_slows_the_looks_down_but_stops_them_never(path: Path) -> None:
         assert len(stream(connection)) == 401
 
 
-def test_one_record_that_cannot_be_written_does_not_end_the_others(path: Path) -> None:
+def test_an_unwritable_record_does_not_stop_the_others(path: Path) -> None:
     async def play() -> None:
         async with recording(path) as (recorder, _):
             await recorder.record(
@@ -213,7 +213,7 @@ def test_one_record_that_cannot_be_written_does_not_end_the_others(path: Path) -
         assert "good" in [ident for (ident,) in stream(connection, "id")]
 
 
-def test_keeping_nothing_is_a_setting_and_processes_without_a_session_are_none(path: Path) -> None:
+def test_nothing_is_recorded_with_keep_days_0_or_without_a_session(path: Path) -> None:
     async def play() -> None:
         async with recording(path, keep_days=0) as (recorder, registry):
             await recorder.record(seen(act("prompt", "p", 1, "x")))
@@ -231,7 +231,7 @@ def _fields(one: Any) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
-def test_files_are_measured_from_outside_and_only_inside(path: Path, tmp_path: Path) -> None:
+def test_files_are_measured_without_opening_and_only_in_the_worktree(path: Path, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "src").mkdir(parents=True)
     (tree / "src" / "a.py").write_text("12345")
@@ -253,7 +253,7 @@ def test_files_are_measured_from_outside_and_only_inside(path: Path, tmp_path: P
     assert not set(opened) & set(files)
 
 
-def test_the_agents_source_hands_over_and_tells_what_cannot_be_kept(path: Path, tmp_path: Path) -> None:
+def test_the_agents_source_reports_a_failing_record(path: Path, tmp_path: Path) -> None:
     tree = tmp_path / "feat-x"
     tree.mkdir()
 
@@ -323,7 +323,7 @@ asyncio.run(main())
 """
 
 
-def test_many_monitors_keep_the_same_sessions_once(path: Path) -> None:
+def test_many_monitors_record_the_same_sessions_once(path: Path) -> None:
     workers = [
         subprocess.Popen(
             [sys.executable, "-c", WORKER, str(path), str(seed)],
@@ -369,7 +369,7 @@ def test_a_monitor_that_is_killed_leaves_whole_records(path: Path) -> None:
         assert connection.execute(lost).fetchone() == (0,)
 
 
-def test_closing_while_writing_waits_for_it(path: Path) -> None:
+def test_closing_waits_for_the_current_write(path: Path) -> None:
     async def play() -> None:
         async with recording(path) as (recorder, _):
             await recorder.record(seen(*(act("message", f"m{n}", n, "x" * 1500) for n in range(1500)), state=COMPLETED))

@@ -46,7 +46,7 @@ def shown(row: sessions.SessionRow) -> str:
     return life.displayed_status(row.status, row.lost)
 
 
-def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) -> None:
+def test_a_recorded_turn_with_every_kind_of_event(scene: Scene, kept: sqlite3.Connection) -> None:
     claude = scene.claude()
     claude.start()
     read(scene, kept)
@@ -97,7 +97,7 @@ def test_a_turn_with_everything_in_it(scene: Scene, kept: sqlite3.Connection) ->
     assert [path for (path,) in kept.execute("SELECT path FROM artifacts")] == ["src/new.py"]
 
 
-def test_killed_and_taken_up_again(scene: Scene, kept: sqlite3.Connection) -> None:
+def test_a_recorded_session_that_was_killed_and_resumed(scene: Scene, kept: sqlite3.Connection) -> None:
     from tests.sources.agents.test_claude_processes import killed
 
     claude = scene.claude()

@@ -66,8 +66,8 @@ class Claude:
         self._count = itertools.count(1)
         self._numbers = numbers  # counted identities instead of random ones
         self._parent: str | None = None
-        self._message: str | None = None
-        self._request = ""
+        self.message_id: str | None = None
+        self.request_id = ""
         self._calls: list[tuple[str, str, Record]] = []
         self._asked = False
         self._turn = 0.0
@@ -100,7 +100,7 @@ class Claude:
     def _ident(self) -> str:
         return str(uuid.UUID(int=next(self._count) << 64 | 4242)) if self._numbers else str(uuid.uuid4())
 
-    def _stamp(self) -> str:
+    def stamp(self) -> str:
         now = self.clock()
         return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
 
@@ -112,12 +112,12 @@ class Claude:
         with open(self.path, "ab") as file:
             file.write(data)
 
-    def _record(self, kind: str, **fields: Any) -> Record:
+    def record(self, kind: str, **fields: Any) -> Record:
         record: Record = {"parentUuid": self._parent, "isSidechain": self.agent is not None}
         if self.agent is not None:
             record["agentId"] = self.agent
         self._parent = self._ident()
-        record |= {"type": kind, **fields, "uuid": self._parent, "timestamp": self._stamp()}
+        record |= {"type": kind, **fields, "uuid": self._parent, "timestamp": self.stamp()}
         record |= {"userType": "external", "entrypoint": self.entrypoint, "cwd": self.cwd, "sessionId": self.session}
         record |= {"version": self.version, "gitBranch": "feat/one"}
         self.line(record)
@@ -133,8 +133,8 @@ class Claude:
     def snapshot(self, size: int = 2000) -> None:
         """What was sent to the model: most of the bytes of a transcript."""
         params = {"model": "claude-opus-5-5", "max_tokens": 128000, "text": "x" * size}
-        self._request = self._ident()
-        self.line({"type": "api-request", "sessionId": self.session, "id": self._request, "params": params})
+        self.request_id = self._ident()
+        self.line({"type": "api-request", "sessionId": self.session, "id": self.request_id, "params": params})
 
     def register(self, status: str | None = None, waiting_for: str | None = None) -> None:
         if not self.registers:
@@ -166,7 +166,7 @@ class Claude:
         self.register("busy")
         self.snapshot(10)
         source = {"human": "typed", "task_notification": "system", "sdk": "sdk"}[origin]
-        self._record(
+        self.record(
             "user", message={"role": "user", "content": words}, permissionMode=self.mode, promptSource=source, turnOrigin=origin
         )  # fmt: skip
         self._attachment()
@@ -174,22 +174,22 @@ class Claude:
     def _attachment(self) -> None:
         self._parent = self._ident()
         record = {"parentUuid": None, "isSidechain": False, "attachment": {"type": "date", "date": "2026-11-18"}}
-        record |= {"type": "attachment", "uuid": self._parent, "timestamp": self._stamp(), "cwd": self.cwd}
+        record |= {"type": "attachment", "uuid": self._parent, "timestamp": self.stamp(), "cwd": self.cwd}
         self.line(record | {"sessionId": self.session, "version": self.version})
 
     def _assistant(self, block: Record, stop: str | None, **fields: Any) -> None:
-        if self._message is None:
-            self._message = f"msg_{self._ident()}"
+        if self.message_id is None:
+            self.message_id = f"msg_{self._ident()}"
             self._tokens += 10
         usage = {"input_tokens": self._tokens, "cache_creation_input_tokens": 200, "cache_read_input_tokens": 3000}
-        message = {"id": self._message, "type": "message", "role": "assistant", "model": "claude-opus-5-5"}
+        message = {"id": self.message_id, "type": "message", "role": "assistant", "model": "claude-opus-5-5"}
         message |= {
             "content": [block],
             "stop_reason": stop,
             "stop_sequence": None,
             "usage": usage | {"output_tokens": 42},
         }
-        self._record("assistant", message=message, requestRef=self._request, **fields)
+        self.record("assistant", message=message, requestRef=self.request_id, **fields)
 
     def say(self, words: str, stop: str | None = "tool_use") -> None:
         self._assistant({"type": "text", "text": words}, stop)
@@ -233,25 +233,25 @@ class Claude:
         block: Record = {"tool_use_id": ident, "type": "tool_result", "content": words}
         block |= {} if ok else {"is_error": True}
         outcome: Any = {"stdout": words, "stderr": "", "interrupted": False} | told if ok else f"Error: {words}"
-        self._record("user", message={"role": "user", "content": [block]}, toolUseResult=outcome)
+        self.record("user", message={"role": "user", "content": [block]}, toolUseResult=outcome)
         if not self._calls:
-            self._message = None
+            self.message_id = None
 
     def finish(self, words: str) -> None:
         """The last message of a turn, and the end of the turn."""
-        self._message = None
+        self.message_id = None
         self.snapshot(10)
         self.say(words, "end_turn")
         if self.agent is not None:
             return
-        self._record("system", subtype="stop_hook_summary", hookCount=1, hookErrors=[], preventedContinuation=False)
+        self.record("system", subtype="stop_hook_summary", hookCount=1, hookErrors=[], preventedContinuation=False)
         self._turn_over()
 
     def _turn_over(self) -> None:
         took = int((self.clock() - self._turn) * 1000)
         pending = {"pendingBackgroundAgentCount": len(self.subagents)} if self.subagents else {}
-        self._record("system", subtype="turn_duration", durationMs=took, messageCount=9, **pending, isMeta=False)
-        self._message = None
+        self.record("system", subtype="turn_duration", durationMs=took, messageCount=9, **pending, isMeta=False)
+        self.message_id = None
         self.register("busy" if self.subagents else "shell" if self._background else "idle")
 
     def esc(self) -> None:
@@ -259,13 +259,13 @@ class Claude:
         while self._calls:
             ident, _, _ = self._calls.pop(0)
             refused = {"type": "tool_result", "content": "The user doesn't want to proceed.", "is_error": True}
-            self._record(
+            self.record(
                 "user", message={"role": "user", "content": [refused | {"tool_use_id": ident}]},
                 toolUseResult="User rejected tool use", toolDenialKind="user-rejected",
             )  # fmt: skip
         words = "[Request interrupted by user" + (" for tool use]" if for_tool else "]")
-        self._record("user", message={"role": "user", "content": [{"type": "text", "text": words}]})
-        self._message = None
+        self.record("user", message={"role": "user", "content": [{"type": "text", "text": words}]})
+        self.message_id = None
         self.register("idle")
 
     def esc_while_retrying(self) -> None:
@@ -274,7 +274,7 @@ class Claude:
 
     def retry(self, attempt: int = 1, most: int = 10) -> None:
         error = {"message": "Connection error.", "formatted": "Connection dropped (ECONNRESET)"}
-        self._record(
+        self.record(
             "system", subtype="api_error", level="error", error=error, retryInMs=519, retryAttempt=attempt, maxRetries=most
         )  # fmt: skip
 
@@ -282,8 +282,8 @@ class Claude:
         message = {"id": self._ident(), "model": "<synthetic>", "role": "assistant", "stop_reason": "stop_sequence"}
         message |= {"type": "message", "usage": {"input_tokens": 0, "output_tokens": 0}}
         message |= {"content": [{"type": "text", "text": words}]}
-        self._record("assistant", message=message, error="unknown", isApiErrorMessage=True, apiErrorStatus=400)
-        self._message = None
+        self.record("assistant", message=message, error="unknown", isApiErrorMessage=True, apiErrorStatus=400)
+        self.message_id = None
         self.register("idle")
 
     def background(self, command: str) -> str:
@@ -303,7 +303,7 @@ class Claude:
             f"<task-notification>\n<task-id>{task}</task-id>\n<tool-use-id>{ident}</tool-use-id>\n</task-notification>"
         )
         for operation in ({"operation": "enqueue", "content": words}, {"operation": "dequeue"}):
-            self.line({"type": "queue-operation", "timestamp": self._stamp(), "sessionId": self.session, **operation})
+            self.line({"type": "queue-operation", "timestamp": self.stamp(), "sessionId": self.session, **operation})
         self.prompt(words, origin="task_notification")
 
     def subagent(self, description: str = "look around") -> Claude:
@@ -336,13 +336,13 @@ class Claude:
     _tool = ""
 
     def compact(self) -> None:
-        self._record("system", subtype="compact_boundary", compactMetadata={"trigger": "auto", "preTokens": 150000})
-        self._record("user", message={"role": "user", "content": "This session is continued."}, isCompactSummary=True)
+        self.record("system", subtype="compact_boundary", compactMetadata={"trigger": "auto", "preTokens": 150000})
+        self.record("user", message={"role": "user", "content": "This session is continued."}, isCompactSummary=True)
 
     def command(self, name: str) -> None:
         """One of its own commands: no turn."""
-        self._record("user", message={"role": "user", "content": f"<command-name>/{name}</command-name>"})
-        self._record("user", message={"role": "user", "content": "<local-command-stdout>ok</local-command-stdout>"})
+        self.record("user", message={"role": "user", "content": f"<command-name>/{name}</command-name>"})
+        self.record("user", message={"role": "user", "content": "<local-command-stdout>ok</local-command-stdout>"})
 
     def clear(self) -> None:
         self.session = self._ident()
