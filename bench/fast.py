@@ -28,6 +28,7 @@ WITHOUT = (
     ("claim: json instead of json_writer", "import json", _CLAIM),
     ("claim: uuid instead of random_uuid", "import uuid", _CLAIM),
     ("claim: interpreter shutdown instead of os._exit", "import atexit", _CLAIM),
+    ("claim: default garbage collection", "import gc; gc.set_threshold = lambda *_: None", _CLAIM),
     ("verify-lock: tomllib instead of the scan", "import tomllib", _VERIFY),
     ("release: signal instead of _signal", "import signal", _RELEASE),
 )

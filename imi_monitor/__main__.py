@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from imi_monitor.fast import quick_exit
+from imi_monitor.fast import quick_process
 
 __all__ = ["main"]
 
 
 def main() -> int:
     """Run one command line. Its output is flushed and the registry closed before the process ends."""
+    quick_process.delay_garbage_collection()
     from imi_monitor.cli import command_runner
 
-    return quick_exit.leave(command_runner.main())
+    return quick_process.leave(command_runner.main())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from imi_monitor.actions import time_format, worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.history import session_timeline
 from imi_monitor.actions.status import status_action
-from imi_monitor.model import names, times
+from imi_monitor.model import amounts, names, times
 from imi_monitor.model.agent import WAITING
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import Refused, UsageError
@@ -217,7 +217,7 @@ def _empty_reason(request: Request) -> str:
 
 def _head(one: SessionRow, files: list[str]) -> list[str]:
     tokens = ", ".join(
-        f"{number:,} {word}"
+        f"{amounts.count(number)} {word}"
         for word, number in (("in", one.tokens_in), ("out", one.tokens_out), ("cached", one.tokens_cached))
         if number is not None
     )
