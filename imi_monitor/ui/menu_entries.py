@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -137,15 +136,3 @@ def _editor(tree: Worktree) -> OpenWay:
     except Refused as refusal:
         return OpenWay("e", "Editor", "", why_not=refusal.sentence)
     return OpenWay("e", "Editor", f"{os.path.basename(argv[0])}, in this terminal", argv, here=True)
-
-
-def run_here(path: str, command: Sequence[str] = ()) -> str:
-    """Run the user's shell, or `command`, in this terminal until it ends; return an error sentence, or ""."""
-    argv = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
-    try:
-        # these two belong to the shell function that started this imi, not to an imi started in the new shell
-        env = {name: value for name, value in os.environ.items() if name not in ("IMI_CD_FILE", "IMI_SHELL")}
-        subprocess.run(argv, cwd=path, env=env, check=False)
-    except OSError as error:
-        return f"{safe(argv[0])} cannot be started in {safe(path)}: {error.strerror}"
-    return ""

@@ -1,4 +1,4 @@
-"""`imi collisions`: overlaps and real conflicts of what worktrees hold now, and the lines, without touching anything."""
+"""`imi collisions`: overlaps, conflicts and conflicting lines of worktrees, without any write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line twin of a request gives the same request again, and can be pasted into a shell whatever it holds."""
+"""The command line of a request parses into the same request and can be pasted into a shell."""
 
 from __future__ import annotations
 

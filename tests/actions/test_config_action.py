@@ -1,4 +1,4 @@
-"""`imi config` and `imi paths`: each value and its origin; they work without a registry and outside of repositories."""
+"""`imi config` and `imi paths`: each value and its origin, also without a registry and outside of repositories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`imi diff` and `imi log`: for people and for programs."""
+"""`imi diff` and `imi log`, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`imi doctor`: each thing it looks at, well and unwell; it works when nothing else does and changes nothing."""
+"""`imi doctor`: each check, passing and failing; it works with a broken registry and changes nothing."""
 
 from __future__ import annotations
 

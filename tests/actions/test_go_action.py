@@ -1,4 +1,4 @@
-"""`imi go` and `imi trunk`: which worktree a few letters mean."""
+"""`imi go` and `imi trunk`: the worktree that a query finds."""
 
 from __future__ import annotations
 

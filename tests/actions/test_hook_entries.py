@@ -1,4 +1,4 @@
-"""Hooks in settings texts of any layout: put in and taken out, and every other byte is as it was."""
+"""Adding hooks to settings texts of any layout and removing them leaves every other byte unchanged."""
 
 from __future__ import annotations
 

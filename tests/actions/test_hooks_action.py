@@ -1,4 +1,4 @@
-"""`imi hooks`: into the settings of agents and out again, in real homes; the installed command really tells imi."""
+"""`imi hooks`: installed into the settings of agents and removed again; the installed hook writes events."""
 
 from __future__ import annotations
 

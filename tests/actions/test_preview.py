@@ -1,4 +1,4 @@
-"""What an action foresees is what it then does: the same refusal, no surprise, and looking changes nothing."""
+"""The preview of an action: the same refusal as when it runs, its consequences, and no change of anything."""
 
 from __future__ import annotations
 

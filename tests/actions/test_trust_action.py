@@ -1,4 +1,4 @@
-"""`imi trust`: shows what would run, remembers it as it is, and loses the trust when it changes."""
+"""`imi trust`: lists the programs that may run; a change of them ends the trust."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_trust_shows_no_secrets(repo: Repo) -> None:
 
 
 def test_programs_that_change_during_trust_are_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody writes a program into the configuration between the list that is shown and the trust."""
+    """Another process writes a program into the configuration between the list and the trust."""
     programs = safety.programs
 
     def late(common_dir: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`imi types list|add|remove`, and worktrees of a type of one's own."""
+"""`imi types list|add|remove`, and worktrees of the user's own types."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def broken(world: World, verb: Verb, family: str, error: str, number: int) -> li
     problems = [*_answer(ran, may_be_mute=family == "write"), *_settled(world, before)]
     if ran.code == 0 and not verb.done(world):
         problems.append(f"it said it was done, and it is not: {ran.out!r}")
-    if not verb.done(world):  # nobody is left in a state where the same words do not work any more
+    if not verb.done(world):  # afterwards the same command line still works
         again = world.imi(verb.words)
         if again.code != 0 or not verb.done(world):
             problems.append(f"a second try does not work: {again}")
@@ -183,7 +183,7 @@ def _answer(ran: Ran, *, may_be_mute: bool) -> list[str]:
     if "Traceback" in ran.err or "Exception ignored" in ran.err:
         problems.append("a traceback")
     if "went wrong inside imi" in ran.err:
-        problems.append("an error that nobody foresaw")
+        problems.append("an unexpected error")
     if ran.code not in (0, 1):
         problems.append(f"exit status {ran.code}")
     if ran.code == 1 and not may_be_mute and not any(line.startswith("imi: ") for line in ran.err.splitlines()):

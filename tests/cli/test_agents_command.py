@@ -1,4 +1,4 @@
-"""`imi agents`: real processes that look like agents, in real worktrees, through the real command."""
+"""`imi agents` and `imi agents explain`, on real processes with the names of agents in real worktrees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody foresaw: one sentence for the person, the rest in a private file, and no secret in either. # T4"""
+"""Unexpected errors: one sentence for the user, the traceback in a private log, and no secret in either. # T4"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def thrown(error: BaseException) -> ImiError:
 
 
 def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
-    """The real command line around an action that fails in a way nobody foresaw."""
+    """The real command line around an action that fails in an unexpected way."""
     program = (
         "import sys, sqlite3\n"
         "from imi_monitor.actions.setup import config_action\n"

@@ -1,4 +1,4 @@
-"""Plain `imi`: what one sees before the first command."""
+"""Plain `imi` without a terminal: the status, or the first steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`imi demo`: a real throw-away world, any front end on it, and nothing left behind however it ends."""
+"""`imi demo`: each front end on the temporary repository, which is deleted however the command ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hot verbs import nothing heavy: every agent pays for it on every claim. More stable than a time limit."""
+"""The hot verbs import no heavy module. Checking imports is more stable than a time limit."""
 
 from __future__ import annotations
 

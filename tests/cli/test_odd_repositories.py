@@ -1,4 +1,4 @@
-"""Every command in every odd repository: a right answer or one clear sentence, never a traceback, never half done."""
+"""Every command in every odd repository: a correct answer or one clear sentence, no traceback, no half-done change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell function really changes directory, in every shell that is installed, and completion knows what there is."""
+"""The shell function changes directory in every installed shell, and completion offers verbs, options and worktrees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help, palette, the menu of a row, what to copy, colours: found, dimmed, and done."""
+"""Help, palette, the menu of a worktree, copy and themes: search, reasons against a command, and running it."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from imi_monitor.model.errors import Refused
 from imi_monitor.mux import multiplexer
 from imi_monitor.ui import command_conditions, editor, menu_entries, pull_request_page
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.handlers import worktree_commands
 from tests.helpers import Repo
 from tests.mux.multiplexer_kit import RunTmux, pane_folders, tmux_server
 from tests.ui import snapshot_builder
@@ -34,10 +35,10 @@ def test_without_a_multiplexer_the_shell_runs_in_this_terminal(tmp_path: Path, m
     (tmp_path / "feat").mkdir()
     monkeypatch.setenv("SHELL", str(shell))
     assert multiplexer.current() == ""
-    assert menu_entries.run_here(str(tmp_path / "feat")) == ""
+    assert worktree_commands.run_here(str(tmp_path / "feat")) == ""
     assert (tmp_path / "where").read_text().strip() == str(tmp_path / "feat")
     monkeypatch.setenv("SHELL", "/no/such/shell")
-    assert "cannot be started" in menu_entries.run_here(str(tmp_path))
+    assert "cannot be started" in worktree_commands.run_here(str(tmp_path))
 
 
 def test_enter_opens_the_selected_worktree_in_tmux(tmux: RunTmux, repo: Repo) -> None:

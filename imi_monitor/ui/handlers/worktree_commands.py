@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from collections.abc import Sequence
 
 from textual.app import SuspendNotSupported
@@ -11,6 +13,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_conditions
+from imi_monitor.ui.dialogs.menu import Menu
 from imi_monitor.ui.panels.worktrees_panel import group_of_row
 
 TYPE_CHECKING = False
@@ -55,7 +58,6 @@ class WorktreeCommands:
     def do_open_with(self) -> None:
         from imi_monitor.mux import multiplexer
         from imi_monitor.ui import menu_entries
-        from imi_monitor.ui.dialogs.menu import Menu
 
         tree = self._home.selected_tree
         if tree is None:
@@ -72,7 +74,6 @@ class WorktreeCommands:
     def _open(self, tree: Worktree, command: Sequence[str] = (), *, here: bool = False) -> None:
         """Run a command, or a shell, in a new pane; without a multiplexer in this terminal, with the dashboard suspended."""
         from imi_monitor.mux import multiplexer
-        from imi_monitor.ui import menu_entries
 
         around = "" if here else multiplexer.current()
         if around:
@@ -80,7 +81,7 @@ class WorktreeCommands:
             return
         try:
             with self._app.suspend():
-                problem = menu_entries.run_here(tree.path, command)
+                problem = run_here(tree.path, command)
         except SuspendNotSupported:
             problem = "a shell cannot be opened from here: this terminal is not imi's own"
         if problem:
@@ -115,7 +116,6 @@ class WorktreeCommands:
 
     def do_copy(self) -> None:
         from imi_monitor.ui import menu_entries
-        from imi_monitor.ui.dialogs.menu import Menu
 
         tree = self._home.selected_tree
         if tree is None:
@@ -141,3 +141,15 @@ class WorktreeCommands:
         listed = frozenset(tree.key for tree in self._home.worktrees.listed if not tree.is_main)
         self._home.marks = frozenset() if listed <= self._home.marks else self._home.marks | listed
         self._home.draw()
+
+
+def run_here(path: str, command: Sequence[str] = ()) -> str:
+    """Run the user's shell, or `command`, in this terminal until it ends; return an error sentence, or ""."""
+    argv = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
+    try:
+        # these two belong to the shell function that started this imi, not to an imi started in the new shell
+        env = {name: value for name, value in os.environ.items() if name not in ("IMI_CD_FILE", "IMI_SHELL")}
+        subprocess.run(argv, cwd=path, env=env, check=False)
+    except OSError as error:
+        return f"{safe(argv[0])} cannot be started in {safe(path)}: {error.strerror}"
+    return ""
