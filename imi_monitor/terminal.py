@@ -1,6 +1,6 @@
-"""The terminal as it was found: its line settings remembered, every mode that a dashboard switches on switched off again.
+"""Saves the state of the terminal and restores it: its line settings, and the modes that a dashboard switches on.
 
-No Textual in here: it must also work after Textual is gone, and for `imi reset-terminal`.
+It does not use Textual: it also runs after Textual has failed, and for `imi reset-terminal`.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
     Attributes = list[Any]
 
-# The mouse in all its forms, focus reports, bracketed paste, resize reports, frames that wait for their end.
+# Mouse reports in all forms, focus reports, bracketed paste, resize reports, synchronised output.
 _MODES = (1000, 1001, 1002, 1003, 1005, 1006, 1015, 1016, 1004, 2004, 2048, 2026)
 MODES_OFF = "".join(f"\x1b[?{mode}l" for mode in _MODES)
-# Kitty's keys first: they are kept per screen. The cursor is saved, so that leaving an alternate screen that is not shown
-# does not move it.
+# The Kitty key protocol first: it is a setting of each screen. The cursor is saved, because leaving the alternate screen
+# moves it even if that screen is not shown.
 LEAVE = f"\x1b[<u{MODES_OFF}\x1b[?7h\x1b7\x1b[?1049l\x1b[?25h\x1b[0m"
-# For a person whose terminal is broken: also the key flags, scroll region, character sets and colours of other programs.
+# Also resets key flags, scroll region, character sets and colours that other programs may have left.
 RESET = f"{LEAVE}\x1b[=0;1u\x1b[!p\x1b[?7h\x1b(B\x0f\x1b[?1l\x1b>\x1b[?25h\x1b[0m\r\n"
 
 
-class Kept:
-    """What the terminal of a file descriptor was like; `restore` makes it so again, however often, whatever happened."""
+class TerminalState:
+    """The state of a terminal; `restore` can be called more than once."""
 
     def __init__(self, fd: int | None = None) -> None:
         self.fd = terminal_fd() if fd is None else fd
         self.attributes = _attributes(self.fd)
 
     def restore(self, *, leave: bool) -> None:
-        """Line settings, and the modes; `leave`: the alternate screen may still be shown."""
+        """Restore line settings and modes; with `leave` also leave the alternate screen."""
         if self.fd is None:
             return
         write(self.fd, LEAVE if leave else MODES_OFF)
@@ -43,7 +43,7 @@ class Kept:
 
 
 def terminal_fd() -> int | None:
-    """Ours among the standard streams; None: there is none."""
+    """Return the first standard stream that is a terminal; None without one."""
     return next((fd for fd in (0, 2, 1) if _is_terminal(fd)), None)
 
 
@@ -55,7 +55,7 @@ def _is_terminal(fd: int) -> bool:
 
 
 def reset(fd: int) -> None:
-    """Make a terminal usable whatever left it broken, as `stty sane` and `reset` do, but at once and without clearing it."""
+    """Make a broken terminal usable, as `stty sane` and `reset` do, but at once and without clearing it."""
     attributes = _attributes(fd)
     if attributes is not None:
         _set(fd, _sane(attributes))
@@ -76,14 +76,14 @@ def _sane(attributes: Attributes) -> Attributes:
 
 
 def write(fd: int, text: str) -> None:
-    """Write without ever waiting: a terminal that nobody reads must not keep a process that wants to end."""
-    with contextlib.suppress(OSError), _own(fd) as own:
+    """Write without blocking: a stalled terminal must not keep the process from ending."""
+    with contextlib.suppress(OSError), _open_again(fd) as own:
         os.write(own, text.encode("ascii"))
 
 
 @contextlib.contextmanager
-def _own(fd: int) -> Iterator[int]:
-    """A descriptor of our own for the same terminal: non-blocking on the shared one would also be so for the shell."""
+def _open_again(fd: int) -> Iterator[int]:
+    """Open the same terminal anew: a non-blocking mode of the shared descriptor would also apply to the shell."""
     own = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         yield own
@@ -105,20 +105,15 @@ def _attributes(fd: int | None) -> Attributes | None:
 def _set(fd: int, attributes: Attributes) -> None:
     import signal
     import termios
+    import threading
 
-    # in the background, setting them would stop us; the terminal is ours to give back all the same
-    here = _main_thread()
-    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN) if here else None
+    # a background process that sets them is stopped by SIGTTOU
+    in_main_thread = threading.current_thread() is threading.main_thread()  # only there a handler can be set
+    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN) if in_main_thread else None
     try:
         termios.tcsetattr(fd, termios.TCSANOW, attributes)
     except termios.error:
-        pass  # the terminal is gone: there is nothing left to restore
+        pass  # the terminal is gone
     finally:
-        if here:
+        if in_main_thread:
             signal.signal(signal.SIGTTOU, before)
-
-
-def _main_thread() -> bool:
-    import threading
-
-    return threading.current_thread() is threading.main_thread()

@@ -19,7 +19,7 @@ from typing import Any
 
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
-from imi_monitor.terminal import LEAVE, Kept
+from imi_monitor.terminal import LEAVE, TerminalState
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.crash_marker import CrashMarker
 from imi_monitor.ui.textual_internals import exit_from_signal
@@ -29,7 +29,7 @@ RecordError = Callable[[BaseException], ImiError]
 
 def run_app(app: ImiApp, record_error: RecordError) -> int:
     """Run the app and return its exit status; raise the ImiError that describes a crash."""
-    terminal, marker = Kept(), CrashMarker()
+    terminal, marker = TerminalState(), CrashMarker()
     guard = TerminalGuard(terminal)
     shutdown = _Shutdown(app, terminal, guard, marker, record_error)
     app.crash_marker, app.force_exit, app.record_error = marker, shutdown.force_exit, record_error
@@ -57,7 +57,7 @@ class _Shutdown:
     """Records the end once: from the main thread, or from the timer thread when the main thread is stuck."""
 
     def __init__(
-        self, app: ImiApp, terminal: Kept, guard: TerminalGuard, marker: CrashMarker, record_error: RecordError
+        self, app: ImiApp, terminal: TerminalState, guard: TerminalGuard, marker: CrashMarker, record_error: RecordError
     ) -> None:
         self._app = app
         self._terminal = terminal
@@ -146,8 +146,8 @@ class TerminalGuard:
     are still those of the dashboard (keys that send signals are off): the user's shell may have set its own meanwhile.
     """
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
+    def __init__(self, state: TerminalState) -> None:
+        self._state = state
         self._timer = threading.Timer(GUARD_DELAY, self._start_shell)
         self._timer.daemon = True
         self._lock = threading.Lock()
@@ -155,7 +155,7 @@ class TerminalGuard:
         self._shell: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        if self._kept.fd is not None and self._kept.attributes is not None:
+        if self._state.fd is not None and self._state.attributes is not None:
             self._timer.start()
 
     def stop(self) -> None:
@@ -172,14 +172,14 @@ class TerminalGuard:
 
     def _start_shell(self) -> None:
         """Start the shell; if that fails the dashboard runs without it, and `imi reset-terminal` does its work."""
-        kept = self._kept
+        state = self._state
         with self._lock, contextlib.suppress(OSError):
-            if self._stopped or kept.fd is None or kept.attributes is None:
+            if self._stopped or state.fd is None or state.attributes is None:
                 return
-            screen = os.open(os.ttyname(kept.fd), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+            screen = os.open(os.ttyname(state.fd), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
             try:
                 self._shell = subprocess.Popen(
-                    ["sh", "-c", _GUARD_SCRIPT, _stty_arguments(kept.attributes), LEAVE.replace("\x1b", "\\0033")],
+                    ["sh", "-c", _GUARD_SCRIPT, _stty_arguments(state.attributes), LEAVE.replace("\x1b", "\\0033")],
                     stdin=subprocess.PIPE,
                     stdout=screen,
                     stderr=subprocess.DEVNULL,
