@@ -1,1 +1,1 @@
-"""Agents seen from outside."""
+"""Tests of the agent readers, on files and processes of fake agent programs."""

@@ -19,7 +19,7 @@ BEGAN = 1_794_987_315.0
 
 
 class Scene:
-    """Time stands still until `wait`. The fake writes as this test's own process, which lives."""
+    """The clock stands still until `wait`. The fake writes as this test's own process, which is running."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "claude-home"
@@ -43,7 +43,7 @@ class Scene:
     # -- looking ------------------------------------------------------------------------------------------------------
 
     def touched(self) -> frozenset[str]:
-        """What changed since the last look, as the file events would tell it."""
+        """The paths that changed since the last read, as file events would name them."""
         now = self._files()
         changed = {path for path in {*now, *self._before} if now.get(path) != self._before.get(path)}
         self._before = now
@@ -77,7 +77,7 @@ class Scene:
 
 
 def a_dead_pid() -> tuple[int, str]:
-    """A process that ended: its number, and a start time."""
+    """(pid, start time) of a process that has ended."""
     with subprocess.Popen(["sleep", "0"]) as process, open(f"/proc/{process.pid}/stat") as file:
         started = file.read().rpartition(")")[2].split()[19]
     return process.pid, started

@@ -1,7 +1,7 @@
-"""The table for the record: every scenario, with the live registry and by transcripts alone, judged step by step.
+"""Prints a table of every scenario, with the live registry and by transcripts alone, judged step by step.
 
-`python -m tests.sources.agents.claude_state_table` prints it. `right`: the state is so; `unknown`: it is said to be unknown, or
-to be possibly otherwise (`or_else`); `wrong`: anything else.
+Run `python -m tests.sources.agents.claude_state_table`. `right`: the right state; `unknown`: unknown, or the right state is
+among the alternatives (`or_else`); `wrong`: anything else.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ LIVES: dict[str, tuple[Life, str]] = {
     "/clear, the old session": (_cleared_before, COMPLETED),
     "a dialog at the start": (_dialog, WAITING),
     "a torn last line": (_torn, RUNNING),
-    "a status nobody knows": (_strange_status, UNKNOWN),
+    "an unknown status": (_strange_status, UNKNOWN),
 }
 
 

@@ -1,4 +1,4 @@
-"""Programs that look like agents to the system: the right name, the right command line, the right folder."""
+"""Processes that look like agents: the right name, command line and folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SLEEP, SHELL = shutil.which("sleep") or "/bin/sleep", "/bin/sh"
 
 
 def named(folder: Path, name: str, what: str = SLEEP) -> str:
-    """A file of that name that runs `what`."""
+    """A link of that name to the program `what`."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(what)
@@ -29,7 +29,7 @@ def script(path: Path, text: str) -> str:
 
 @contextmanager
 def running(argv: Sequence[str], cwd: Path, **more: object) -> Iterator[subprocess.Popen[bytes]]:
-    """It, and all that it started, are gone afterwards."""
+    """A process; it and its children are killed at the end."""
     process = subprocess.Popen(argv, cwd=cwd, start_new_session=True, **more)  # type: ignore[call-overload]
     try:
         yield process
@@ -43,7 +43,7 @@ def running(argv: Sequence[str], cwd: Path, **more: object) -> Iterator[subproce
 
 
 def soon(true: Callable[[], bool]) -> None:
-    """Wait until it is so; what never becomes so is a failure."""
+    """Wait until the condition holds; fail after 30 seconds."""
     end = time.monotonic() + 30
     while not true():
         assert time.monotonic() < end, "it never came to that"

@@ -1,4 +1,4 @@
-"""What agents' hooks send, in the shape of the real programs but with words of our own, and the spool it comes into."""
+"""Hook payloads in the form of the real programs, and a spool for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bash(event: str, command: str, ident: str | None, **more: Any) -> dict[str, 
 
 @dataclass
 class Feed:
-    """A spool in a home of its own. Time is ours: a second for each event."""
+    """A spool in a home of its own, with a clock that advances one second per event."""
 
     home: Path
     tree: Path
@@ -67,7 +67,7 @@ class Feed:
         return path
 
     def see(self, *payloads: dict[str, Any]) -> Truth:
-        """The state after these events, each seen as it comes."""
+        """The state after these events, with a read after each."""
         for payload in payloads:
             path = self.put(payload)
             self.read(frozenset({str(path)}))
@@ -85,7 +85,7 @@ class Feed:
 
 
 def fire(folder: Path, payload: bytes, cli: str = "claude", **env: str) -> subprocess.CompletedProcess[bytes]:
-    """The real program, as an agent calls it."""
+    """Run the real hook program as an agent does."""
     return subprocess.run(
         ["/bin/sh", str(folder / "imi-hook.sh"), cli], input=payload, capture_output=True, check=False, timeout=60,
         env={"PATH": os.environ["PATH"], **env},
@@ -93,7 +93,7 @@ def fire(folder: Path, payload: bytes, cli: str = "claude", **env: str) -> subpr
 
 
 def installed(folder: Path) -> Path:
-    """The program beside a spool."""
+    """Install the hook program beside a spool."""
     (folder / "spool").mkdir(parents=True)
     (folder / "imi-hook.sh").write_bytes(PROGRAM.read_bytes())
     return folder

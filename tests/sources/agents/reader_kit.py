@@ -1,4 +1,4 @@
-"""What a reader sees, and what is decided from it: the short way for tests of one reader."""
+"""Contexts, processes and decided states for tests of one reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def world(home: Path, *roots: Path, now: float, processes: Sequence[AgentProcess
 
 
 def process(cli: str, cwd: Path, began_at: float = 0.0, *argv: str, pid: int = 4242) -> AgentProcess:
-    """One that is only said to be there."""
+    """An agent process that exists only in the context."""
     return AgentProcess(cli, pid, "1", os.path.realpath(cwd), argv or (cli,), began_at)
 
 
@@ -42,7 +42,7 @@ def truth(one: Sighting, now: float) -> Truth:
 
 
 def read_twice(reader: AgentReader, at: ReadContext) -> Sequence[Sighting]:
-    """Everything, then a tick, which must say the same and have no news."""
+    """Read everything, then a tick, which must give the same without events."""
     first = reader.read(at, None)
     again = reader.read(at, frozenset())
     assert [replace(one, events=()) for one in first] == [replace(one, events=()) for one in again]
@@ -51,7 +51,7 @@ def read_twice(reader: AgentReader, at: ReadContext) -> Sequence[Sighting]:
 
 
 class Driven:
-    """A fake agent that runs, and does what it is told."""
+    """A running fake agent that takes commands on stdin."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -76,5 +76,5 @@ def driven(argv: Sequence[str], cwd: Path) -> Iterator[Driven]:
 
 
 def python() -> str:
-    """An interpreter that may be called by any name: not the environment's, which is found by where it lies."""
+    """The base interpreter, which runs under any name; the environment's depends on its path."""
     return os.path.realpath(getattr(sys, "_base_executable", "") or shutil.which("python3") or sys.executable)

@@ -1,4 +1,4 @@
-"""Where no agent is and no file moves, only processes are looked at: who comes writes something, or is one."""
+"""Without agents and file events, only processes are scanned: a new agent writes a file or is a new process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.sources.source_kit import running
 
 
 class Reader:
-    """Knows whom the test names, breaks when it is told to, and counts how often it is asked."""
+    """A reader with the sessions of the test, which counts its calls and fails on demand."""
 
     cli = "fake"
     has_more = False
@@ -93,7 +93,7 @@ def test_without_agents_and_file_events_no_reader_is_called(play: Callable[[Call
         await scene.notes.until(lambda: scene.notes.agents)
         asked = scene.reader.asked
         await scene.some_looks()
-        assert scene.reader.asked > asked, "whoever is there is looked after"
+        assert scene.reader.asked > asked, "the reader is called while it has an agent"
 
     play(work)
 

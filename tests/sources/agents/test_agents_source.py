@@ -1,4 +1,4 @@
-"""The agents source: looks when something moved, joins, places, and takes nobody down with one that breaks."""
+"""The agents source: polls after file events, merges, finds worktrees, and survives a failing reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Notes(RecordingReceiver):
 
 
 class OneFile:
-    """A program whose state is the content of a file: `session cwd state`, one a line."""
+    """A program whose states are the lines of a file: `session cwd state`."""
 
     cli = "fake"
     has_more = False
@@ -140,7 +140,7 @@ def test_a_failing_reader_is_reported_and_the_others_go_on(tmp_path: Path, recor
 
 
 class Fickle(OneFile):
-    """Breaks when its file says so."""
+    """Fails while its file says `torn`."""
 
     def read(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         if self.path.read_text() == "torn":
@@ -206,7 +206,7 @@ def test_the_end_of_a_process_is_seen_without_a_file_event(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("scanned", [True, False])
 def test_a_process_that_is_stopped_is_suspended_until_it_is_continued(tmp_path: Path, scanned: bool) -> None:
-    """Whether its program is recognised among all processes, or only named by its session."""
+    """`scanned`: the process is found by the scan, or only named by its session."""
     child = subprocess.Popen(["sleep", "60"])
     started = host.start_time(child.pid)
     assert started is not None

@@ -66,7 +66,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_each_step_of_an_aider_chat_has_the_right_state(place: Place, name: str) -> None:
-    """At once, and when it has been quiet for a while."""
+    """The state right after each piece, and after a quiet while."""
     for number, step in enumerate(steps("aider", name)):
         place.put(step["text"])
         for later, expected in ((0.5, step["now"]), (5.0, step["later"])):
@@ -76,7 +76,7 @@ def test_each_step_of_an_aider_chat_has_the_right_state(place: Place, name: str)
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_aider_evidence_names_its_alternatives(place: Place, name: str) -> None:
-    """An open question looks like work, and like being done: neither is ever said to be certain."""
+    """An open question looks like work and like the end of a turn; neither is ever certain."""
     for step in steps("aider", name):
         place.put(step["text"])
         (one,) = place.seen(5.0)

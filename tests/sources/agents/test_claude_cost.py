@@ -1,4 +1,4 @@
-"""What looking at Claude costs: bytes and files, not time. Old transcripts cost nothing, and an append what it is."""
+"""What reading Claude costs, in bytes and files: nothing for old transcripts, and for an append its own size."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Counting(io.FileIO):
 
 @contextmanager
 def billed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bill]:
-    """Files below the test's folder, as they are opened and listed."""
+    """Records which files and folders of the test are opened and listed."""
     bill, usual = Bill(), {"open": builtins.open, "scandir": os.scandir, "listdir": os.listdir}
 
     def opened(path: Any, mode: str = "r", *rest: Any, **more: Any) -> Any:
@@ -77,7 +77,7 @@ def padded(claude: Claude, size: int, line: int = 200 << 10) -> None:
 
 
 def old(scene: Scene, number: int, size: int, age: float) -> None:
-    """Transcripts of other days, sparse: only their names, ages and sizes are there."""
+    """Sparse transcripts of other days: only names, ages and sizes."""
     folder = Path(scene.claude().transcript).parent
     folder.mkdir(parents=True, exist_ok=True)
     for one in range(number):
@@ -89,7 +89,7 @@ def old(scene: Scene, number: int, size: int, age: float) -> None:
 
 @pytest.fixture
 def pids() -> Iterator[Iterator[int]]:
-    """Numbers of processes that live, as many as are asked for."""
+    """The pids of so many running processes."""
     programs: list[subprocess.Popen[bytes]] = []
 
     def more() -> Iterator[int]:
@@ -236,7 +236,7 @@ def test_a_day_of_ended_sessions_is_read_a_few_at_a_time(scene: Scene, monkeypat
 
 
 def test_a_transcript_without_complete_lines_is_read_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a crash of the machine leaves it: nothing but zeros."""
+    """A file of zeros, as a crash of the machine leaves it."""
     claude = scene.claude()
     claude.start("busy")
     os.makedirs(os.path.dirname(claude.path), exist_ok=True)

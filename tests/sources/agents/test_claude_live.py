@@ -1,4 +1,4 @@
-"""A fake Claude that really runs, followed by the real source: file events, the process scan and the clock included."""
+"""A running fake Claude and the real agents source, with file events, process scan and clock."""
 
 from __future__ import annotations
 

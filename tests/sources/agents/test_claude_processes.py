@@ -1,4 +1,4 @@
-"""Who lives, in which process, and under which session: Claude's registry against what really runs."""
+"""Which Claude sessions live, and in which process: the registry compared with running processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.sources.agents.fakes.claude import Claude, slug
 
 
 def rewritten(claude: Claude, **fields: object) -> None:
-    """The entry with other fields; None takes one away."""
+    """Write the registry entry with other fields; None removes one."""
     with open(claude.entry) as file:
         entry = json.load(file)
     entry |= fields
@@ -34,7 +34,7 @@ def process(scene: Scene, *words: str, pid: int | None = None, age: float = 10.0
 
 
 def killed(scene: Scene, claude: Claude) -> None:
-    """As after kill -9: the entry stays, the process is gone."""
+    """The state after kill -9: the entry stays, the process has ended."""
     pid, started = a_dead_pid()
     scene.read()
     here = claude.entry
@@ -91,7 +91,7 @@ def test_a_normal_end_takes_the_entry_away(scene: Scene) -> None:
 
 
 def test_a_session_that_ended_before_the_first_read(scene: Scene) -> None:
-    """SIGHUP takes the entry away; the records still say `running`."""
+    """SIGHUP removes the entry; the transcript still says `running`."""
     claude = scene.claude()
     claude.start()
     claude.prompt("x")

@@ -1,4 +1,4 @@
-"""Claude's records: what is learnt of a session beside its state, and that nothing in them can hurt."""
+"""Claude's records: facts, events and tokens of a session, and values of any kind in any field."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_count_that_grows_while_it_streams_is_counted_at_its_end() -> None:
 
 
 def test_a_message_cut_by_the_window_is_counted_once(tmp_path: Path) -> None:
-    """Its first line lies before the end that is read first, its second one in it."""
+    """The window begins between its first and its second line."""
     claude = Claude(str(tmp_path), "/home/dev/wt", registers=False)
     claude.prompt("x")
     claude.say("one message")
@@ -309,7 +309,7 @@ def test_another_reader_gives_events_the_same_ids(scene: Scene, name: str, tmp_p
 
 
 class Watching(Claude):
-    """Says after every single write that there was one."""
+    """Calls back after every single write."""
 
     def __init__(self, *rest: Any, **more: Any) -> None:
         super().__init__(*rest, **more)
@@ -326,7 +326,7 @@ class Watching(Claude):
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_no_wrong_state_appears_between_two_states(scene: Scene, name: str) -> None:
-    """Looked at after every single write: what was, what will be, or work."""
+    """After every single write the state is the former one, the next one, or working."""
     claude = Watching(str(scene.config), str(scene.worktree), pid=os.getpid(), clock=lambda: scene.time)
     claude.start()
     before = scene.state()
@@ -342,7 +342,7 @@ def test_no_wrong_state_appears_between_two_states(scene: Scene, name: str) -> N
 
 
 def records(scene: Scene) -> Iterator[tuple[Claude, bytes]]:
-    """A record of each kind that changes a state, written so far but for its last bytes."""
+    """A conversation up to each kind of record that changes the state."""
     for name in ("a permission", "a question", "a plan", "esc in a tool", "an error of the server", "retries"):
         claude = scene.claude(f"torn-{name}", registers=False, version="2.0.50")
         for step in SCENARIOS[name]:
@@ -434,7 +434,7 @@ def conversation(folder: Path) -> list[dict[str, Any]]:
         str(folder), "/home/dev/wt", pid=os.getpid(), clock=lambda: 1_794_987_315.0, numbers=True, registers=False
     )
     for name in SCENARIOS:
-        if name not in ("a subagent in the background", "records nobody knows"):
+        if name not in ("a subagent in the background", "unknown records"):
             for step in SCENARIOS[name]:
                 step.act(claude)
     claude.leave()
@@ -442,7 +442,7 @@ def conversation(folder: Path) -> list[dict[str, Any]]:
 
 
 def spots(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a record."""
+    """The path of every value in a record."""
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inside:

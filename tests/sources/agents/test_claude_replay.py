@@ -1,6 +1,6 @@
-"""Recorded conversations, record by record: `<name>.states` says what is so after each line of `<name>.jsonl`.
+"""Recorded conversations, record by record: `<name>.states` has the state after each line of `<name>.jsonl`.
 
-The records are ours, in the order and with the fields of the real ones; the states were checked by hand, line by line,
+The fake wrote the records, in the order and with the fields of the real ones; the states were checked by hand, line by line,
 against what the fake did when it wrote each of them.
 """
 
@@ -49,7 +49,7 @@ def test_after_every_record_the_state_is_right(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("window", [1, 700, 5000, 1 << 20])
 def test_the_state_does_not_depend_on_where_reading_begins(name: str, window: int, tmp_path: Path) -> None:
-    """What lies before the window may be missing at first (a mode, an open call); with the beginning read all is there."""
+    """A mode or an open call before the window may be missing at first; it is there once the beginning is read."""
     lines, states = recorded(name)
     path = tmp_path / "s.jsonl"
     for number in range(len(lines)):

@@ -1,7 +1,7 @@
-"""Claude Code as it is seen from outside: every scenario step by step, through the reader and the one truth.
+"""Every scenario of Claude Code, step by step, through the reader and the decision about its state.
 
 Each scenario is played twice: with Claude's live registry, where every state must be right, and with transcripts alone
-(an old version), where what cannot be told must be said to be uncertain. Wrong must be nowhere.
+(an old version), where an ambiguous state must be marked as uncertain. No state may be wrong.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tests.sources.agents.fakes.claude import Claude
 
 @dataclass(frozen=True)
 class Step:
-    """`act`, and what is then so. `shown`: a part of the tool or of what is waited for."""
+    """An act of the fake and the state after it. `shown`: a part of the tool or of the detail."""
 
     act: Callable[[Claude], object]
     state: str
     shown: str | None = None
-    quiet: float = 0.0  # seconds that pass before anybody looks
+    quiet: float = 0.0  # seconds that pass before the read
 
 
 Scenario = Sequence[Step]
@@ -142,7 +142,7 @@ SCENARIOS: dict[str, Scenario] = {
         Step(lambda c: c.result(), RUNNING),
         Step(lambda c: (c.say("Done.", stop=None), c.register("idle")), COMPLETED),
     ),
-    "records nobody knows": (
+    "unknown records": (
         Step(lambda c: c.prompt("x"), RUNNING),
         Step(lambda c: c.line({"type": "hologram", "depth": [1, {"type": "user"}]}), RUNNING),
         Step(lambda c: c.raw(b"not json at all\n\n"), RUNNING),
@@ -153,7 +153,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def judged(agent: Agent, step: Step) -> str:
-    """right, wrong, or unknown: it says itself that it may be otherwise."""
+    """right, wrong, or unknown (the evidence names the right state as an alternative)."""
     truth = agent.truth
     if truth.state == step.state:
         return "right"

@@ -1,4 +1,4 @@
-"""What a session used: its own tokens and its subagents', each message once, whichever files it stands in."""
+"""Tokens of a session and its subagents: each message counts once, in whatever files it stands."""
 
 from __future__ import annotations
 

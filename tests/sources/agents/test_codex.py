@@ -1,4 +1,4 @@
-"""Codex read from outside: replays of its rollouts, record by record, and the reader over real files."""
+"""Codex: replays of its rollouts, record by record, and the reader on real files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fake Codex that really runs: killed, suspended, resumed, as a terminal and as the daemon with its socket."""
+"""A running fake Codex: killed, suspended and resumed, as a terminal and as the daemon with its socket."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ID = "0a1b2c3d-0000-7000-8000-00000000000a"
 
 
 class Program:
-    """A running fake."""
+    """A running fake Codex."""
 
     def __init__(self, process: subprocess.Popen[str], cwd: Path) -> None:
         self.process, self.cwd = process, cwd
@@ -54,7 +54,7 @@ class Program:
 
 
 class Place:
-    """A home, a worktree, and a reader that looks at them."""
+    """A home, a worktree and a reader."""
 
     def __init__(self, path: Path) -> None:
         self.home, self.tree = path / "codex", path / "tree"
@@ -160,7 +160,7 @@ def test_a_codex_killed_in_a_turn_is_dead_at_the_next_tick(place: Place) -> None
 
 @linux
 def test_a_free_lock_shows_the_end_before_the_process_list(place: Place) -> None:
-    """The list of processes may be a second older than the list of locks, and another may stand in the same folder."""
+    """The process list may be a second older than the locks, and another process may be in the same folder."""
     with place.program() as codex:
         codex.do(f"new {place.tree} {ID}", "prompt Do it")
         place.processes = (codex.as_seen(),)
@@ -182,7 +182,7 @@ def test_a_codex_killed_after_its_turn_is_done(place: Place) -> None:
 
 @linux
 def test_the_last_records_of_a_codex_are_read_at_its_end(place: Place) -> None:
-    """Its end is seen by a tick before its file is said to have changed: that is no death in a turn."""
+    """A tick sees the end before the file event: the state is the one of the last records, not dead."""
     with place.program() as codex:
         codex.do(f"new {place.tree} {ID}", "prompt Do it")
         place.processes = (codex.as_seen(),)
@@ -244,7 +244,7 @@ def fake_index(home: Path, moved: Path) -> None:
 
 @linux
 def test_codex_locks_are_never_tried(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is one of its files opened to be written, or one made."""
+    """No lock is tried, and no file of Codex is created or opened for writing."""
     flags: list[str] = []
     sys.addaudithook(lambda event, args: flags.append(str(args)) if _writes(event, args, str(place.home)) else None)
     with place.program() as codex:
@@ -288,7 +288,7 @@ def test_locks_are_read_from_the_kernels_list(tmp_path: Path) -> None:
 
 @linux
 def test_open_files_decide_where_device_numbers_differ(tmp_path: Path) -> None:
-    """btrfs and overlays tell another device in /proc/locks than `stat` does."""
+    """btrfs and overlays have another device in /proc/locks than in `stat`."""
     path = tmp_path / "a.lock"
     kernel = tmp_path / "kernel"
     with path.open("w") as file:
@@ -362,7 +362,7 @@ def test_an_abandoned_daemon_thread_has_ended(place: Place) -> None:
             daemon.do(f"new {place.tree} {ID}", "prompt Do it", "finish Done")
             assert not place.truth().ended
         place.processes = ()
-        assert place.tick().ended, "the daemon still has it loaded, but nobody is there"
+        assert place.tick().ended, "the daemon still has it loaded, but no terminal is attached"
         daemon.do("prompt From a telephone")
         truth = place.truth()
         assert (truth.state, truth.ended) == ("running", False), "it works without a terminal"

@@ -67,7 +67,7 @@ class Place:
             self.put(step)
 
     def seen(self) -> list[Sighting]:
-        """With a process that is there: ours."""
+        """Read with this test's own process as the agent."""
         lock = self.folder / f"inuse.{os.getpid()}.lock"
         if not lock.exists():
             lock.write_text("")
@@ -97,7 +97,7 @@ def test_each_event_gives_the_right_state(place: Place, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["terminal", "parallel"])
 def test_a_torn_last_line_waits(place: Place, name: str) -> None:
-    """At every byte of some lines: nothing changes before the line is whole, and then everything does."""
+    """At every byte of some lines: nothing changes until the line is complete."""
     known = steps("copilot", name)
     for number, step in enumerate(known):
         line = place.line(step)
@@ -147,7 +147,7 @@ def test_events_come_once_and_in_order(place: Place) -> None:
 
 
 def test_the_rest_of_a_long_file_is_read_in_slices(place: Place) -> None:
-    """The state at once from the end; the tokens when all is read."""
+    """The state comes from the end at once; the tokens when everything is read."""
     usage = next(step for step in steps("copilot", "terminal") if "usage_record" in step["event"]["type"])
     filler = json.dumps({"type": "hook.end", "data": {"output": "x" * 200_000}}).encode() + b"\n"
     place.append(place.line(steps("copilot", "terminal")[0]))
@@ -359,7 +359,7 @@ def test_the_lock_of_a_wrapper_is_that_of_its_program(lived: Lived) -> None:
 
 
 def test_a_copilot_younger_than_the_lock_is_not_its_owner(place: Place) -> None:
-    """A lock that was left behind, and its pid is another copilot's now."""
+    """The lock was left behind, and its pid now belongs to another Copilot."""
     place.put_all("terminal")
     assert place.seen()[0].alive is True
     lock = place.folder / f"inuse.{os.getpid()}.lock"

@@ -1,4 +1,4 @@
-"""opencode, Copilot, aider and a bare program at once, as the agents source sees them: one agent each, none twice."""
+"""opencode, Copilot, aider and a program without a session at once: one agent each, none twice."""
 
 from __future__ import annotations
 

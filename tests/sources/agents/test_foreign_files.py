@@ -1,4 +1,4 @@
-"""Reading a growing file: the end first, nothing twice, nothing torn, and no more than was added."""
+"""Reading a growing file: the end first, nothing twice, no torn line, and no more than was added."""
 
 from __future__ import annotations
 

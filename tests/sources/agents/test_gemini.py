@@ -1,4 +1,4 @@
-"""Gemini read from outside: replays of its chats, line by line, the reader over real files, and a fake that runs."""
+"""Gemini: replays of its chats, line by line, the reader on real files, and a running fake."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_gemini_events_come_once(home: Home) -> None:
 
 
 def test_a_document_of_2025_is_read_as_it_is_rewritten(home: Home) -> None:
-    """Its folder is called by a digest of the path, and no list of projects names it."""
+    """Its folder is named by a hash of the path, without a list of projects."""
     home.chats = home.path / ".gemini" / "tmp" / hashlib.sha256(str(home.tree).encode()).hexdigest() / "chats"
     home.chats.mkdir(parents=True)
     document = json.loads((FIXTURES / "document_2025.json").read_text())
@@ -320,7 +320,7 @@ def test_a_new_process_does_not_revive_an_ended_session(home: Home) -> None:
 
 
 def test_a_chat_that_goes_on_without_a_process_is_not_called_dead(home: Home) -> None:
-    """Somebody writes it: in a container, or as another user, whom we cannot see."""
+    """Its process is not visible: in a container, or of another user."""
     home.project()
     path = home.write(b"\n".join(lines("interactive.jsonl")[:3]) + b"\n")
     os.utime(path, (time.time() - 30, time.time() - 30))

@@ -1,4 +1,4 @@
-"""The program that agents call, run for real: it prints nothing, always succeeds, loses and tears nothing."""
+"""The real hook program: it prints nothing, always succeeds, and loses and tears no event."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_concurrent_hooks_lose_and_tear_no_event(folder: Path) -> None:
 
 
 def test_a_reused_event_number_overwrites_nothing(folder: Path) -> None:
-    """Nobody reads, and the system hands out the same process number: the first event stays."""
+    """Without a reader, and with a pid that is used again, the first event stays."""
     script = folder / "imi-hook.sh"
     script.write_text(script.read_text().replace("$PPID.$$", "7.7"))
     for number in range(10):
@@ -104,7 +104,7 @@ def test_the_hook_succeeds_whatever_is_missing(folder: Path, tmp_path: Path) -> 
 
 
 def test_a_hook_killed_while_writing_leaves_no_complete_event(folder: Path) -> None:
-    """An agent that breaks off (its own timeout) leaves no half event that counts."""
+    """The unfinished file of a hook that its agent killed is not read as an event."""
     process = subprocess.Popen(["/bin/sh", str(folder / "imi-hook.sh"), "claude"], stdin=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(b'{"half": ')

@@ -1,4 +1,4 @@
-"""The spool's reader: at once, at no price when nothing moved, from nobody anything away, and it never fills a disk."""
+"""The reader of the spool: exact, cheap without events, considerate of other monitors, and bounded on disk."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_old_events_are_deleted_unless_a_state_rests_on_them(feed: Feed) -> None
     other.now = feed.now
     other.read()
     feed.read()
-    assert len(os.listdir(feed.spool)) > 100, "everybody has two minutes to read it"
+    assert len(os.listdir(feed.spool)) > 100, "every monitor has two minutes to read it"
     feed.now += 700
     feed.read()
     assert len(os.listdir(feed.spool)) <= 4

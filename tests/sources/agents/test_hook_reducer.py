@@ -1,4 +1,4 @@
-"""What hooks tell, event by event: the right state after each, whoever's events they are."""
+"""The state after each hook event of every agent program."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_facts_and_events_of_hooks(feed: Feed) -> None:
     assert not feed.one().events, "news is told once"
     fresh = Feed(feed.home, feed.tree, now=feed.now)
     again = fresh.read()[0].events
-    assert {one.id for one in seen.events} < {one.id for one in again}, "and has the same names for whoever reads again"
+    assert {one.id for one in seen.events} < {one.id for one in again}, "and another reader gives the same ids"
 
 
 _EVENTS: list[Callable[[str], dict[str, Any]]] = [
@@ -313,7 +313,7 @@ def _after(records: list[HookRecord]) -> HookReducer:
 @given(st.lists(st.tuples(st.sampled_from(_EVENTS), st.sampled_from("12")), max_size=30))
 @example([(_EVENTS[7], "1"), (_EVENTS[7], "2"), (_EVENTS[8], "1"), (_EVENTS[19], "1")])  # compacts behind a closed call
 def test_needed_records_keep_the_result(events: list[tuple[Callable[[str], dict[str, Any]], str]]) -> None:
-    """Whatever happened: the records that are kept come to the same state, and go on to the same ones."""
+    """The needed records alone give the same state, now and after further records."""
     records = [_record(number, make(name)) for number, (make, name) in enumerate(events)]
     for end in range(len(records) + 1):
         whole = _after(records[:end])

@@ -93,7 +93,7 @@ def test_each_step_of_a_session_is_the_right_state(place: Place, name: str) -> N
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_read_from_the_middle_it_is_the_same(place: Place, name: str) -> None:
-    """A monitor that starts late sees what one that followed all the time sees."""
+    """A monitor that starts late finds the same as one that read every step."""
     for step in steps("opencode", name):
         place.put(step)
         (followed,) = place.seen()
@@ -394,7 +394,7 @@ def test_columns_of_any_type_raise_nothing(place: Place, column: str, value: Any
 
 
 class Lived(Place):
-    """The same, with a fake opencode that really runs."""
+    """The same with a running fake opencode."""
 
     def __init__(self, tmp: Path) -> None:
         super().__init__(tmp.resolve())
@@ -474,7 +474,7 @@ def test_a_port_gives_exact_states(lived: Lived) -> None:
 
 
 def test_two_in_one_folder_have_a_session_each_and_the_end_of_one_proves_nothing(lived: Lived) -> None:
-    """Which of them has which is nowhere written."""
+    """No record says which process has which session."""
     with driven(lived.argv, lived.wt) as first, driven(lived.argv, lived.wt) as second:
         first("prompt one")
         lived.state()

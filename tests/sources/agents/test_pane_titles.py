@@ -1,4 +1,4 @@
-"""Titles of panes: in a real tmux, in a Zellij that we play, and at no price where neither is."""
+"""Pane titles in a real tmux and in a fake Zellij, and no cost without either."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_state_of_a_title(cli: str, title: str, state: str | None) -> None:
 
 
 class Tmux:
-    """A server with a socket where servers are looked for."""
+    """A tmux server with its socket in the usual folder."""
 
     def __init__(self, folder: Path) -> None:
         self.socket = folder / f"tmux-{os.getuid()}" / f"t{uuid.uuid4().hex[:6]}"
@@ -97,7 +97,7 @@ class Watched:
         self.processes: tuple[AgentProcess, ...] = ()
 
     def read(self, later: float = 10) -> dict[int, tuple[str | None, str | None]]:
-        """By pid: the state that its title tells, and the pane."""
+        """pid -> (state of its title, pane)."""
         self.now += later
         world = ReadContext(self.now, "/", self.env, (str(self.tree),), self.processes)
         return {
@@ -247,7 +247,7 @@ esac
     ("version", "lists"), [("0.45.0", True), ("0.44.0", True), ("0.43.1", False), ("what?", False)]
 )
 def test_titles_inside_of_zellij(watched: Watched, tmp_path: Path, version: str, lists: bool) -> None:
-    """An agent says itself in which pane it is; a version that lists panes says what stands in its title."""
+    """An agent's environment names its pane; a version that can list panes gives its title."""
     (tmp_path / "bin").mkdir()
     log, answer, fake = tmp_path / "log", tmp_path / "answer", tmp_path / "bin" / "zellij"
     answer.write_text(

@@ -1,4 +1,4 @@
-"""Which program a command line is, and which only looks like one."""
+"""Recognising agent programs by their command lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scan over real processes: who is an agent, where, folded into one; and how little a scan looks at."""
+"""The scan of real processes: which are agents, in which folder, folded into one, and how few files a scan opens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lo
 
 
 class Clock:
-    """Each question is a second later, so that no scan is spared."""
+    """Advances one second per call, so that every scan really runs."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -69,7 +69,7 @@ class RecordingProc(ProcFs):
 
 
 class Here:
-    """A folder with agents in it, and the scan as seen from there."""
+    """A folder with agents in it, and the scan of processes below it."""
 
     def __init__(self, tmp: Path) -> None:
         self.tmp = tmp
@@ -83,7 +83,7 @@ class Here:
         return [one for one in self.scan() if one.cwd.startswith(str(self.tmp))]
 
     def grow_old(self, pid: int) -> None:
-        """From now on the process is examined in its turn only, and that has just been."""
+        """Make the process old, and examined just now: the next examination comes with its turn."""
         self.clock.now += 100
         self.scan()
         self.proc.opened.clear()
@@ -148,7 +148,7 @@ def test_a_program_that_starts_itself_again_is_one(here: Here) -> None:
 
 
 def test_agents_that_an_agent_started_are_agents(here: Here) -> None:
-    """Not children of its own, but of a shell that it ran."""
+    """They are children of a shell that the agent started."""
     claude = named(here.tmp, "claude", SHELL)
     inner = named(here.tmp / "in", "claude")
     with running([claude, "-c", f"sh -c '{inner} 60; true'; true"], here.cwd):
@@ -222,12 +222,12 @@ def test_a_zombie_has_ended_and_a_stopped_process_is_suspended(here: Here) -> No
         here.grow_old(process.pid)
         os.kill(process.pid, signal.SIGKILL)
         soon(lambda: host.start_time(process.pid) is None)
-        assert os.path.exists(f"/proc/{process.pid}"), "nobody has waited for it"
+        assert os.path.exists(f"/proc/{process.pid}"), "it is a zombie"
         assert here.agents() == []
 
 
 def test_an_agent_with_a_hidden_folder_has_that_of_its_wrapper(here: Here) -> None:
-    """codex hardens itself: its folder is read by root only, and /proc/<pid> belongs to root."""
+    """codex hardens itself: only root may read its folder, and /proc/<pid> belongs to root."""
     with running([SHELL, "-c", f"{named(here.tmp, 'codex')} 60; true"], here.cwd) as process:
         soon(lambda: any(one.cli == "codex" for one in here.agents()))
         pid = here.one().pid
@@ -252,7 +252,7 @@ def test_a_scan_opens_files_of_new_processes_and_agents_only(here: Here) -> None
     with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
         soon(lambda: host.process_name(process.pid) == "claude")
         scan()
-        assert len({path.split("/")[2] for path in opened}) > 3, "the first one looks at everybody"
+        assert len({path.split("/")[2] for path in opened}) > 3, "the first scan opens files of every process"
         clock.now += 100
         for _ in range(3):
             scan()

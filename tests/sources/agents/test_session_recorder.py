@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 
 class Counting:
-    """A registry that counts what is asked of it, and fails on demand."""
+    """A registry that counts writes and fails on demand."""
 
     def __init__(self, inner: async_registry.AsyncRegistry) -> None:
         self._inner = inner
@@ -345,9 +345,9 @@ def test_many_monitors_record_the_same_sessions_once(path: Path) -> None:
         told = "SELECT count(*) FROM session_events WHERE kind <> 'status'"
         assert connection.execute(told).fetchone() == (3 * 40 * 7,)
         assert connection.execute("SELECT count(*), sum(status = 'success') FROM tool_calls").fetchone() == (120, 120)
-        assert row(connection)["status"] == "running", "whoever was behind has caught up"
+        assert row(connection)["status"] == "running", "every monitor has caught up"
         begun = connection.execute("SELECT count(*) FROM events WHERE type = 'session.started'").fetchone()
-        assert begun == (3,), "begun once, whoever saw it"
+        assert begun == (3,), "begun once for all monitors"
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 

@@ -1,4 +1,4 @@
-"""What a real reader sees of an agent, kept: the record says what was so at each step, and reading it again adds nothing."""
+"""Sessions of a real reader in the registry: the right state after each step, and nothing new from a second read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kept(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def read(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> tuple[str, sessions.SessionRow]:
-    """A look, kept: what is so, and what is kept of it."""
+    """Read once and record it: (the state now, the recorded row)."""
     now = datetime.fromtimestamp(scene.time, UTC)
     seen = [as_agent(one, Key(host.hostname(), "app", "feat-x"), now) for one in scene.read(whole)]
     for one in seen:
@@ -42,7 +42,7 @@ def read(scene: Scene, connection: sqlite3.Connection, whole: bool = False) -> t
 
 
 def shown(row: sessions.SessionRow) -> str:
-    """As it was then: the scene's time is not ours."""
+    """The status shown, independent of the scene's clock."""
     return life.displayed_status(row.status, row.lost)
 
 

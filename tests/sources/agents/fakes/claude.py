@@ -124,14 +124,14 @@ class Claude:
         return record
 
     def aside(self) -> None:
-        """The records between turns, of no use to anybody but Claude."""
+        """The records between turns, which only Claude uses."""
         self.line({"type": "last-prompt", "lastPrompt": "…", "leafUuid": self._parent, "sessionId": self.session})
         self.line({"type": "mode", "mode": "normal", "sessionId": self.session})
         self.line({"type": "permission-mode", "permissionMode": self.mode, "sessionId": self.session})
         self.line({"type": "atis-latch", "atis": "", "sessionId": self.session})
 
     def snapshot(self, size: int = 2000) -> None:
-        """What was sent to the model: most of the bytes of a transcript."""
+        """A copy of what was sent to the model: most bytes of a transcript."""
         params = {"model": "claude-opus-5-5", "max_tokens": 128000, "text": "x" * size}
         self.request_id = self._ident()
         self.line({"type": "api-request", "sessionId": self.session, "id": self.request_id, "params": params})
@@ -195,7 +195,7 @@ class Claude:
         self._assistant({"type": "text", "text": words}, stop)
 
     def tool(self, name: str, **arguments: Any) -> str:
-        """A call that may run or be asked about: the file does not tell."""
+        """A tool call; the file does not show whether it runs or waits for permission."""
         ident = f"toolu_{self._ident()}"
         self._calls.append((ident, name, arguments))
         self._assistant({"type": "tool_use", "id": ident, "name": name, "input": arguments}, "tool_use")
@@ -222,7 +222,7 @@ class Claude:
         self.aside()
 
     def result(self, words: str = "done", ok: bool = True, **told: Any) -> None:
-        """The oldest open call is over."""
+        """Write the result of the oldest open call."""
         ident, name, arguments = self._calls.pop(0)
         if name in ("Write", "Edit"):
             told = {"type": "update", "filePath": arguments["file_path"], "structuredPatch": []} | told
@@ -269,7 +269,7 @@ class Claude:
         self.register("idle")
 
     def esc_while_retrying(self) -> None:
-        """Nothing is written but the registry."""
+        """Only the registry is written."""
         self.register("idle")
 
     def retry(self, attempt: int = 1, most: int = 10) -> None:
@@ -287,7 +287,7 @@ class Claude:
         self.register("idle")
 
     def background(self, command: str) -> str:
-        """A command that runs on when the turn is over."""
+        """A command that goes on after the end of the turn."""
         task = f"b{next(self._count)}"
         ident = self.tool("Bash", command=command, run_in_background=True)
         self.result(f"Command running in background with ID: {task}.", backgroundTaskId=task)
@@ -340,7 +340,7 @@ class Claude:
         self.record("user", message={"role": "user", "content": "This session is continued."}, isCompactSummary=True)
 
     def command(self, name: str) -> None:
-        """One of its own commands: no turn."""
+        """One of Claude's own commands, which starts no turn."""
         self.record("user", message={"role": "user", "content": f"<command-name>/{name}</command-name>"})
         self.record("user", message={"role": "user", "content": "<local-command-stdout>ok</local-command-stdout>"})
 
@@ -350,7 +350,7 @@ class Claude:
         self.register("idle")
 
     def leave(self) -> None:
-        """What a normal end writes."""
+        """Write the records of a normal end."""
         took = int((self.clock() - self._began) * 1000)
         cost = {"totalCostUSD": 0.25, "totalDuration": took, "startTime": int(self._began * 1000)}
         if os.path.exists(self.path):

@@ -186,7 +186,7 @@ class Rollout:
                    started_at=self.started, completed_at=int(self.clock()), duration_ms=10)  # fmt: skip
 
     def late_result(self, command: str) -> None:
-        """A command of a turn that was interrupted ends by itself, in the middle of the next one."""
+        """A command of an interrupted turn ends during the next turn."""
         self.item("CommandExecution", id="call_of_another_turn", command=["/bin/bash", "-lc", command],
                   cwd=f"file://{self.cwd}", status="completed", aggregated_output="", exit_code=0)  # fmt: skip
 
@@ -242,7 +242,7 @@ class Fake:
         return ident
 
     def resume(self, ident: str) -> str:
-        """Goes on in the file of the day when it began."""
+        """Continue in the file of the day on which the thread began."""
         with contextlib.closing(sqlite3.connect(os.path.join(self.home, "state_5.sqlite"))) as database:
             path, cwd = database.execute("SELECT rollout_path, cwd FROM threads WHERE id = ?", (ident,)).fetchone()
         self._load(ident, cwd, path)
@@ -289,7 +289,7 @@ class Fake:
 
 
 class Server:
-    """The daemon's side of the socket. `behave` spoils it: how a version that we do not know would look."""
+    """The daemon's side of the socket. `behave` makes it answer like an unknown version."""
 
     def __init__(self, path: str, threads: dict[str, dict[str, Any]], behave: str = "") -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)

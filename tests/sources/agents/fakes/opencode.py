@@ -39,7 +39,7 @@ def open_book(path: Path) -> sqlite3.Connection:
 
 
 def put(book: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
-    """Insert it, or write it anew, as opencode does."""
+    """Insert or replace a row, as opencode does."""
     values = {key: _text(value) for key, value in row.items()}
     names, places = ", ".join(values), ", ".join("?" * len(values))
     changes = ", ".join(f"{key} = excluded.{key}" for key in values if key not in ("id", "time_created"))
