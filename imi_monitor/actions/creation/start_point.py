@@ -52,7 +52,7 @@ def remote_name(context: Context) -> str:
     return remote
 
 
-def fetch_branches(
+def _fetch_branches(
     context: Context,
     git: Git,
     repository: Repository,
@@ -149,12 +149,12 @@ def find_start(context: Context, git: Git, wanted: CreationRequest) -> StartPoin
     known = heads.read_heads(git, remote)
     refuse_known_conflicts(git, wanted, known, remote)
     if wanted.source is not None:
-        return start_at_ref(context, git, wanted, known, remote)
+        return _start_at_ref(context, git, wanted, known, remote)
     if wanted.branch in known.local:
         return StartPoint(known.local[wanted.branch], None, took_over="local")
     trunk_name = trunk_branch(context, wanted, known)
     branches = [trunk_name] if trunk_name else []
-    fetched = fetch_branches(context, git, wanted.repository, known, remote, branches, optional=wanted.branch)
+    fetched = _fetch_branches(context, git, wanted.repository, known, remote, branches, optional=wanted.branch)
     if wanted.branch in fetched.heads.remote:
         shown = f"{remote}/{wanted.branch}"
         warnings = fetched.warnings(git, remote, wanted.branch)
@@ -278,7 +278,7 @@ def _distance(git: Git, there: str, here: str) -> tuple[int, int]:
 _HEX = frozenset("0123456789abcdef")
 
 
-def start_at_ref(context: Context, git: Git, wanted: CreationRequest, known: Heads, remote: str) -> StartPoint:
+def _start_at_ref(context: Context, git: Git, wanted: CreationRequest, known: Heads, remote: str) -> StartPoint:
     """The start point REF; a branch of the remote is fetched first."""
     text = wanted.source or ""
     base, steps = _parse(text)
@@ -286,7 +286,7 @@ def start_at_ref(context: Context, git: Git, wanted: CreationRequest, known: Hea
     on_remote = there != base and there in known.remote and base not in known.local
     warnings: list[str] = []
     if on_remote and not steps:
-        fetched = fetch_branches(context, git, wanted.repository, known, remote, [there])
+        fetched = _fetch_branches(context, git, wanted.repository, known, remote, [there])
         warnings, known = fetched.warnings(git, remote, there), fetched.heads
     sha = known.remote.get(there) if on_remote else _resolve(context, git, base, known)
     if sha is not None and steps:

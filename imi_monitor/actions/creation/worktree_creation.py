@@ -108,14 +108,14 @@ def create_worktree(context: Context, git: Git, plan: CreationPlan) -> list[str]
         admin_dir = _check_out(context, git, plan, identity, warnings)
         warnings += finish_setup(context, git, plan)
         creation_rollback.unlock(admin_dir, note)
-        db.transact(context.connection, record_created, plan, repo_name, identity)
+        db.transact(context.connection, _record_created, plan, repo_name, identity)
     except BaseException as problem:
         _roll_back(context, git, plan, identity, admin_dir, problem)
         raise
     return warnings
 
 
-def record_created(connection: sqlite3.Connection, plan: CreationPlan, repo_name: str, identity: str) -> None:
+def _record_created(connection: sqlite3.Connection, plan: CreationPlan, repo_name: str, identity: str) -> None:
     """Record the row and its event and end the intent, in one transaction."""
     worktrees.register(
         connection,
@@ -301,5 +301,5 @@ def _complete_or_revert(context: Context, operation: Operation, made: CreationPl
 def _complete(context: Context, git: Git, operation: Operation, made: CreationPlan, admin_dir: str) -> str:
     warnings = finish_setup(context, git, made)
     creation_rollback.unlock(admin_dir, creation_rollback.marker(operation.id))
-    db.transact(context.connection, record_created, made, operation.repo_name, operation.id)
+    db.transact(context.connection, _record_created, made, operation.repo_name, operation.id)
     return "; ".join([f"completed the interrupted creation of {safe(made.name)}", *warnings])

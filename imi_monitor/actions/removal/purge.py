@@ -104,7 +104,7 @@ def delete_now(connection: sqlite3.Connection, operation: operations.Operation) 
     aside = str(operation.data["aside"])
     if os.path.lexists(aside):
         _refuse_mounted(aside)
-        delete_tree(aside)
+        _delete_tree(aside)
     trash_folder.remove_empty_root(os.path.dirname(aside))
     db.transact(connection, operations.finish, operation.id)
 
@@ -193,7 +193,7 @@ def _forget(admin_dir: str, aside: str) -> None:
         os.makedirs(aside, mode=0o700, exist_ok=True)
         os.rename(admin_dir, target)
     except OSError:  # the trash is on another file system than the repository
-        delete_tree(admin_dir)
+        _delete_tree(admin_dir)
     git_admin_dir.fsync_folder(os.path.dirname(admin_dir))
 
 
@@ -210,7 +210,7 @@ def _record_purged(
     return operations.begin(connection, SWEEP, trashed.repo_name, trashed.id, data)
 
 
-def delete_tree(path: str) -> None:
+def _delete_tree(path: str) -> None:
     """Delete a folder with everything below it, read-only folders included; links are deleted, never followed."""
     _open_up(path)
     for folder, names, _ in os.walk(path):

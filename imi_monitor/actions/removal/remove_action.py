@@ -46,7 +46,7 @@ class _RemovalAction(Action):
     def preview(self, context: Context, request: Request) -> Preview:
         """Inspect once for both the refusal and the consequences."""
         try:
-            found, agent = find_unambiguous(context, request), claim_options.agent(context, request)
+            found, agent = _find_unambiguous(context, request), claim_options.agent(context, request)
             overrides = _overrides(request, found)
             inspected = inspection.inspect_worktree(context, found, agent, deep=True)
             deletion = branch_deletion.plan_branch_deletion(
@@ -70,7 +70,7 @@ class _RemovalAction(Action):
         return {"force": True, "yes-really": name} if YES_REALLY in ways else {"force": True}
 
     def run(self, context: Context, request: Request) -> Outcome:
-        found = find_unambiguous(context, request)
+        found = _find_unambiguous(context, request)
         overrides = _overrides(request, found)
         agent = claim_options.agent(context, request)
         inspected = inspection.inspect_worktree(
@@ -146,7 +146,7 @@ class CloseAction(_RemovalAction):
     how = "closed"
 
 
-def find_unambiguous(context: Context, request: Request) -> Target:
+def _find_unambiguous(context: Context, request: Request) -> Target:
     """The worktree of this name; Refused if the name could mean a second one, which other actions accept."""
     name, repo = request.text("name") or "", request.text("repo")
     found = worktree_lookup.find_worktree(context, name, repo)

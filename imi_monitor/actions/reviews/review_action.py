@@ -54,7 +54,7 @@ class ReviewAction(Action):
     def consequences(self, context: Context, request: Request) -> list[str]:
         mention = parse(request.text("pr") or "")
         repository = pull_request_fetch.find_repository(context, request.text("repo"), mention)
-        found = find_review(context, repository, mention)
+        found = _find_review(context, repository, mention)
         if found is not None:
             update = f"fast-forwards {safe(found.name)}"
             return [f"fetches {mention.called}", update, f"folder  {safe(found.path)}"]
@@ -70,7 +70,7 @@ class ReviewAction(Action):
         try:
             pull_request = pull_request_fetch.fetch_pull_request(context, repository, mention)
         except GitError as problem:
-            found = find_review(context, repository, mention)
+            found = _find_review(context, repository, mention)
             raise problem if found is None else review_worktree.remote_unavailable(found, problem) from problem
         return _create_or_update(context, repository, pull_request, agent)
 
@@ -78,7 +78,7 @@ class ReviewAction(Action):
 ACTIONS = (ReviewAction(),)
 
 
-def find_review(context: Context, repository: Repository, mention: PullRequestMention) -> Target | None:
+def _find_review(context: Context, repository: Repository, mention: PullRequestMention) -> Target | None:
     """The worktree of this pull request, by its row, else by the name that imi or iMi gives it."""
     number = mention.number
     names = [mention.directory] if number is None else [f"{prefix}{number}" for prefix in REVIEW_PREFIXES]
@@ -97,7 +97,7 @@ def _create_or_update(
     wanted = creation_request.CreationRequest(repository, review_worktree.KIND, name, path, "", None)
     while True:
         create_action.wait_for_others(context, wanted, give_up)
-        found = find_review(context, repository, pull_request.mention)
+        found = _find_review(context, repository, pull_request.mention)
         if found is not None:
             return _update(context, found, pull_request, agent)
         try:

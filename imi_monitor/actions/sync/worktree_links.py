@@ -76,7 +76,7 @@ def link_shared_files(repository: Repository, worktree_path: str, settings: Sett
         return LinkReport(conflicts=(("sync", error.sentence),))
     if shared is None or not (shared.sources or shared.refused):
         return LinkReport()
-    place = find_place(repository, worktree_path)
+    place = _find_place(repository, worktree_path)
     refused = tuple(shared.refused)
     try:
         with shared_names.ExcludeBlock(repository.common_dir) as block:
@@ -101,7 +101,7 @@ def unlist_unused(
     return ()
 
 
-def find_place(repository: Repository, worktree_path: str) -> LinkPlace:
+def _find_place(repository: Repository, worktree_path: str) -> LinkPlace:
     """The worktree at this path; Refused if git does not list it."""
     real = os.path.realpath(worktree_path)
     if repository.main_path is not None and real == os.path.realpath(repository.main_path):

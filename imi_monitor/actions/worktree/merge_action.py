@@ -163,10 +163,7 @@ def _base_branch(context: Context, git: Git, found: Target, request: Request) ->
     remembered = found.row.base_branch if found.row else None
     if remembered and refs.branch_sha(git, remembered) is not None:
         return remembered
-    settings = context.settings
-    return refs.default_branch(
-        git, settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch") or None
-    )
+    return worktree_lookup.trunk_branch(context, git)
 
 
 def _checked_branch(context: Context, found: Target, base: str, agent: str) -> str:
