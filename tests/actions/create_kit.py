@@ -1,4 +1,4 @@
-"""What the tests of creation share: a look at everything that a creation could leave behind, and a git that misbehaves."""
+"""Shared by the tests of creation: everything a creation could leave behind, and a git that misbehaves."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def branches(repo: Repo) -> dict[str, str]:
 
 
 def picture(repo: Repo) -> dict[str, object]:
-    """All that a creation touches: equal pictures mean that it left nothing and changed nothing."""
+    """Everything a creation touches: equal pictures mean that nothing was left or changed."""
     common = Path(repo.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
     admins = sorted(p.name for p in (common / "worktrees").iterdir()) if (common / "worktrees").is_dir() else []
     return {
@@ -76,7 +76,7 @@ def picture(repo: Repo) -> dict[str, object]:
 
 
 def next_imi() -> list[str]:
-    """What the next command says about what earlier ones left."""
+    """The recovery lines of the next command."""
     with Context() as context:
         return recovery.recover(context)
 

@@ -1,4 +1,4 @@
-"""A `gh` for tests: answers what it is told to, and writes down what it was asked."""
+"""A `gh` for tests: gives prepared answers and records its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of removal share: calling the verbs in process, and a fingerprint of all that removal must not change."""
+"""Shared by the tests of removal: verbs in this process, and a fingerprint of all that a removal must not change."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def refs(repo: Repo) -> str:
 
 
 @contextmanager
-def somebody_inside(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process_inside(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process with its working directory there."""
     child = subprocess.Popen(["sleep", "60"], cwd=folder)
     try:

@@ -15,7 +15,7 @@ from tests.helpers import Repo, git, tree_hash
 
 @dataclass(frozen=True)
 class World:
-    """`home` is the cluster; `outside` a folder beside it that nobody may write to."""
+    """`home` is the cluster; `outside` a folder beside it that must never change."""
 
     home: Path
     trunk: Repo
@@ -59,7 +59,7 @@ class World:
 
 
 class Oracle:
-    """Looks at everything before, and afterwards says what must not have happened."""
+    """Records everything before a sync, and asserts afterwards that nothing forbidden happened."""
 
     def __init__(self, world: World, worktrees: list[Path]) -> None:
         self.world = world
@@ -103,7 +103,7 @@ class Oracle:
         return not os.path.isabs(link) and real.startswith(f"{self.world.home}/") and os.path.isfile(real)
 
     def _stage(self, path: Path, before: dict[str, str]) -> None:
-        """`git add -A`, then nothing in the index may be a link into sync/, but for what somebody left dangling there."""
+        """After `git add -A` no link into sync/ may be in the index, except links that existed before."""
         git("add", "-A", cwd=path)
         for line in git("ls-files", "-s", "-z", cwd=path).split("\0"):
             mode, _, name = line.partition("\t")

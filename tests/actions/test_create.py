@@ -1,4 +1,4 @@
-"""`imi feat|fix|aiops|devops NAME` and `imi add TYPE NAME`: what is made, gone to, taken over and refused."""
+"""`imi feat|fix|aiops|devops NAME` and `imi add TYPE NAME`: what is created, opened, taken over and refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_new_worktree_has_directory_branch_row_event_and_its_path_is_the_last_
     assert not (repo.path / ".git" / "worktrees" / "feat-user-auth" / "locked").exists()
 
 
-def test_json_says_what_came_of_it_in_one_object(repo: Repo) -> None:
+def test_json_describes_the_new_worktree_in_one_object(repo: Repo) -> None:
     made = imi("--json", "feat", "x", cwd=repo.path).data
     path = str(repo.path.parent / "app.worktrees" / "feat-x")
     assert (made["worktree_path"], made["worktree_name"], made["branch"], made["base"]) == (
@@ -45,7 +45,7 @@ def test_json_says_what_came_of_it_in_one_object(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("kind", ["feat", "fix", "aiops", "devops"])
-def test_each_built_in_type_has_its_prefixes_and_add_is_the_same(repo: Repo, kind: str) -> None:
+def test_each_built_in_type_has_its_prefixes_and_add_creates_the_same(repo: Repo, kind: str) -> None:
     assert imi(kind, "a", cwd=repo.path).code == 0
     assert imi("add", kind, "b", cwd=repo.path).code == 0
     assert rows() == [(f"{kind}-a", f"{kind}/a", kind, "main"), (f"{kind}-b", f"{kind}/b", kind, "main")]
@@ -57,7 +57,7 @@ def test_a_name_that_has_its_prefix_keeps_it_once(repo: Repo) -> None:
 
 
 # S2.2
-def test_an_existing_worktree_is_gone_to_and_nothing_is_made_again(repo: Repo) -> None:
+def test_an_existing_worktree_is_opened_and_nothing_is_created_twice(repo: Repo) -> None:
     first = imi("feat", "x", cwd=repo.path)
     path = Path(first.out.splitlines()[-1])
     (path / "mine.txt").write_text("work")
@@ -69,7 +69,7 @@ def test_an_existing_worktree_is_gone_to_and_nothing_is_made_again(repo: Repo) -
     assert picture(repo) == before
 
 
-def test_a_worktree_that_only_git_knew_is_registered_and_gone_to(repo: Repo) -> None:
+def test_a_worktree_known_only_to_git_is_registered_and_opened(repo: Repo) -> None:
     tree = repo.worktree("feat-x", "topic")
     done = imi("feat", "x", cwd=repo.path)
     assert (done.code, done.out.splitlines()[-1]) == (0, str(tree.path))
@@ -88,7 +88,7 @@ def test_the_cluster_gets_siblings_and_its_shared_files(cluster: Repo) -> None:
     assert git("status", "--porcelain", cwd=home / "feat-x") == ""
 
 
-def test_a_shared_file_that_is_tracked_is_not_linked_over_and_said(cluster: Repo) -> None:
+def test_a_tracked_shared_file_is_not_linked_and_is_reported(cluster: Repo) -> None:
     (cluster.path.parent / "sync" / "repo" / "README.md").write_text("shared\n")
     done = imi("feat", "x", cwd=cluster.path)
     assert done.code == 0
@@ -96,7 +96,7 @@ def test_a_shared_file_that_is_tracked_is_not_linked_over_and_said(cluster: Repo
     assert (cluster.path.parent / "feat-x" / "README.md").read_text() == "hello\n"
 
 
-def test_where_the_caller_stands_makes_no_difference(repo: Repo, tmp_path: Path) -> None:
+def test_the_current_folder_does_not_change_where_a_worktree_is_created(repo: Repo, tmp_path: Path) -> None:
     outside = tmp_path / "elsewhere"
     outside.mkdir()
     assert imi("feat", "a", cwd=repo.path / "src").code == 0
@@ -113,7 +113,7 @@ def test_where_the_caller_stands_makes_no_difference(repo: Repo, tmp_path: Path)
 
 
 # R5: a branch is never deleted, reset or moved
-def test_an_existing_branch_is_taken_over_as_it_is(repo: Repo) -> None:
+def test_an_existing_branch_is_used_unchanged(repo: Repo) -> None:
     repo.git("switch", "-q", "-c", "feat/x")
     repo.write("work.txt", "three days\n")
     tip = repo.commit("work")
@@ -146,7 +146,7 @@ def test_a_branch_in_the_middle_of_a_rebase_elsewhere_is_refused(repo: Repo) -> 
     assert f"is checked out in {tree.path}" in imi("feat", "x", cwd=repo.path).err
 
 
-def test_a_branch_of_the_remote_is_taken_over_and_followed(cloned: Repo) -> None:
+def test_a_branch_of_the_remote_is_checked_out_and_tracked(cloned: Repo) -> None:
     cloned.git("switch", "-q", "-c", "feat/x")
     tip = _empty_commit(cloned)
     cloned.git("push", "-q", "origin", "feat/x")
@@ -163,7 +163,7 @@ def _empty_commit(repo: Repo) -> str:
     return repo.git("rev-parse", "HEAD")
 
 
-def test_a_new_branch_follows_no_trunk(cloned: Repo) -> None:
+def test_a_new_branch_has_no_upstream(cloned: Repo) -> None:
     path = Path(imi("--json", "feat", "x", cwd=cloned.path).data["worktree_path"])
     assert git("for-each-ref", "--format=%(upstream)", "refs/heads/feat/x", cwd=path) == ""
 
@@ -192,7 +192,7 @@ def test_from_takes_branches_tags_commits_and_steps(repo: Repo, reference: str, 
     assert (done.data["base"], rows()[0][3]) == (asked, base)
 
 
-def test_from_head_is_the_head_of_where_the_caller_stands(repo: Repo) -> None:
+def test_from_head_is_the_head_of_the_current_worktree(repo: Repo) -> None:
     tree = repo.worktree("other", "topic")
     tip = _empty_commit(tree)
     assert imi("feat", "x", "--from", "HEAD", cwd=tree.path).code == 0
@@ -202,7 +202,7 @@ def test_from_head_is_the_head_of_where_the_caller_stands(repo: Repo) -> None:
 @pytest.mark.parametrize(
     "reference", ["nope", "-f", "--upload-pack=touch x", "main@{1}", "main:README.md", ":/first", "a..b", "", "main~x"]
 )
-def test_from_refuses_what_is_no_place_to_start(repo: Repo, reference: str) -> None:
+def test_from_refuses_invalid_start_points(repo: Repo, reference: str) -> None:
     before = picture(repo)
     done = imi("feat", "x", f"--from={reference}", cwd=repo.path)
     assert done.code == (1 if reference == "nope" else 2)
@@ -218,7 +218,7 @@ def test_from_and_an_existing_branch_contradict_each_other(repo: Repo) -> None:
     assert picture(repo)["branches"] == before["branches"]
 
 
-def test_dash_style_and_a_path_template_of_ones_own(repo: Repo, own_home: Path, tmp_path: Path) -> None:
+def test_dash_style_and_a_custom_path_template(repo: Repo, own_home: Path, tmp_path: Path) -> None:
     settings = own_home / ".config" / "iMi" / "config.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text('[worktrees]\nbranch_style = "dash"\npath_template = "~/trees/{repo}/{name}"\n')
@@ -231,7 +231,7 @@ def test_dash_style_and_a_path_template_of_ones_own(repo: Repo, own_home: Path, 
         assert (refused.code, refused.err.count("\n"), "path_template" in refused.err) == (2, 1, True), bad
 
 
-def test_the_configured_trunk_wins_and_a_missing_one_is_passed_over(repo: Repo, own_home: Path) -> None:
+def test_the_configured_trunk_wins_and_a_missing_one_is_ignored(repo: Repo, own_home: Path) -> None:
     repo.git("branch", "stable", "main~1")
     settings = own_home / ".config" / "iMi" / "config.toml"
     settings.parent.mkdir(parents=True)
@@ -256,7 +256,7 @@ def test_feat_after_feat_in_a_repository_of_the_same_name_elsewhere(repo: Repo, 
     assert two["created"] is True
 
 
-def test_submodules_are_not_checked_out_and_that_is_said(repo: Repo, tmp_path: Path) -> None:
+def test_submodules_are_not_checked_out_and_a_warning_says_so(repo: Repo, tmp_path: Path) -> None:
     library = Repo.create(tmp_path / "lib")
     repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library.path), "lib")
     repo.commit("with a submodule")
@@ -265,7 +265,7 @@ def test_submodules_are_not_checked_out_and_that_is_said(repo: Repo, tmp_path: P
     assert list((repo.path.parent / "app.worktrees" / "feat-x" / "lib").iterdir()) == []
 
 
-def test_post_create_commands_run_when_trusted_and_their_failure_is_told(repo: Repo, own_home: Path) -> None:
+def test_post_create_commands_run_when_trusted_and_their_failure_is_reported(repo: Repo, own_home: Path) -> None:
     settings = own_home / ".config" / "iMi" / "config.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text('[repositories.app]\npost_create = ["echo $IMI_WORKTREE > made.txt", "echo oh no; exit 3"]\n')

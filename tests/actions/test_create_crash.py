@@ -1,4 +1,4 @@
-"""A1 K3: a creation that is killed leaves nothing half made behind the next command, and nobody's work is touched."""
+"""A1 K3: the next command completes or reverts a killed creation and touches no one else's work."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def kill(pids: list[int]) -> None:
 
 
 def settle(seconds: float = 20) -> list[str]:
-    """Let the next commands settle what was left; a git that outlived its imi may need a moment to end."""
+    """Recover by the next commands; a git that outlived its imi may need a moment to end."""
     said: list[str] = []
     until = time.monotonic() + seconds
     while True:
@@ -71,7 +71,7 @@ def settle(seconds: float = 20) -> list[str]:
 
 
 def check(repo: Repo, name: str) -> bool:
-    """All or nothing; True when it is all there."""
+    """Assert all or nothing; True if the worktree is complete."""
     path = repo.path.parent / "app.worktrees" / f"feat-{name}"
     there = os.path.lexists(path)
     seen = picture(repo)
@@ -114,7 +114,7 @@ def test_killed_at_random_points_the_next_command_finds_or_makes_all_or_nothing(
 
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
-def test_four_hundred_kills(repo: Repo) -> None:
+def test_four_hundred_kills_during_a_creation(repo: Repo) -> None:
     files(repo, 400)
     outcomes = trials(repo, SOAK_TRIALS, seed=int(time.time()))
     print(outcomes, file=sys.stderr)
@@ -147,7 +147,7 @@ main(["feat", "x"])
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_between_any_two_steps(cluster: Repo, moment: str) -> None:
+def test_a_creation_killed_between_any_two_steps(cluster: Repo, moment: str) -> None:
     (cluster.path.parent / "sync" / "repo" / ".env").write_text("SECRET=1\n")
     call, whole = MOMENTS[moment]
     done = subprocess.run(
@@ -181,7 +181,7 @@ esac
 
 
 def half_made(repo: Repo, tmp_path: Path, damage: str, *options: str) -> Path:
-    """A worktree whose git died in the middle: `damage` undoes some of what it had done."""
+    """A worktree whose git was killed; `damage` deletes some of its files."""
     running = begin(repo, "feat", "x", *options, env=shim(tmp_path / "bin", HALF.format(damage=damage)))
     running.communicate()
     assert running.returncode == -signal.SIGKILL
@@ -190,7 +190,7 @@ def half_made(repo: Repo, tmp_path: Path, damage: str, *options: str) -> Path:
 
 
 def wait_for_its_end(repo: Repo) -> None:
-    """Until whoever the killed imi had started is gone too."""
+    """Wait until the processes that the killed imi had started have ended."""
     for mark in (repo.path / ".git").glob("imi-create-*.lock"):
         with mark.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -222,7 +222,7 @@ ADMIN = '$(sed "s/gitdir: //" .git)'
         f"touch {ADMIN}/../../refs/heads/feat/x.lock; rm {ADMIN}/index",
     ],
 )
-def test_what_a_killed_git_leaves_is_taken_back(repo: Repo, tmp_path: Path, damage: str) -> None:
+def test_leftovers_of_a_killed_git_are_reverted(repo: Repo, tmp_path: Path, damage: str) -> None:
     before = picture(repo)
     path = half_made(repo, tmp_path, damage)
     assert next_imi() == ["reverted the interrupted creation of feat-x"]
@@ -246,7 +246,9 @@ def test_what_a_killed_git_leaves_is_taken_back(repo: Repo, tmp_path: Path, dama
         ("git init -q nested", "nested"),
     ],
 )
-def test_what_is_not_from_the_checkout_is_kept_and_reported(repo: Repo, tmp_path: Path, change: str, name: str) -> None:
+def test_files_that_are_not_from_the_checkout_are_kept_and_reported(
+    repo: Repo, tmp_path: Path, change: str, name: str
+) -> None:
     path = half_made(repo, tmp_path, f"rm {ADMIN}/index src/db.py")
     subprocess.run(["sh", "-c", change], cwd=path, check=True)
     kept = {p: p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
@@ -260,7 +262,7 @@ def test_what_is_not_from_the_checkout_is_kept_and_reported(repo: Repo, tmp_path
     assert imi("feat", "x", cwd=repo.path).out.splitlines()[-1] == str(path)
 
 
-def test_a_branch_that_somebody_worked_on_meanwhile_survives(repo: Repo, tmp_path: Path) -> None:
+def test_a_branch_with_new_commits_survives_the_recovery_of_a_creation(repo: Repo, tmp_path: Path) -> None:
     half_made(repo, tmp_path, f"rm {ADMIN}/index")
     tip = repo.git("commit-tree", "-p", "main", "-m", "theirs", "main^{tree}")
     repo.git("update-ref", "refs/heads/feat/x", tip)
@@ -269,7 +271,7 @@ def test_a_branch_that_somebody_worked_on_meanwhile_survives(repo: Repo, tmp_pat
     assert operations() == 0
 
 
-def test_a_worktree_that_somebody_made_there_afterwards_is_not_ours(repo: Repo, tmp_path: Path) -> None:
+def test_a_worktree_created_there_after_the_crash_is_left_alone(repo: Repo, tmp_path: Path) -> None:
     path = half_made(repo, tmp_path, f"A={ADMIN}; cd ..; rm -r feat-x $A")
     repo.git("worktree", "add", "-q", "-b", "theirs", str(path))
     next_imi()
@@ -278,10 +280,10 @@ def test_a_worktree_that_somebody_made_there_afterwards_is_not_ours(repo: Repo, 
     assert (operations(), "feat/x" in branches(repo)) == (0, False)
 
 
-def test_what_git_had_there_before_is_not_taken_for_ours(repo: Repo, tmp_path: Path) -> None:
+def test_git_files_that_existed_before_the_creation_are_left_alone(repo: Repo, tmp_path: Path) -> None:
     before = repo.path / ".git" / "worktrees" / "feat-x"
     before.mkdir(parents=True)
-    (before / "HEAD").write_text("what somebody else's git has left\n")
+    (before / "HEAD").write_text("left by another git\n")
     lock = repo.path / ".git" / "refs" / "heads" / "feat" / "x.lock"
     lock.parent.mkdir()
     lock.write_text("")
@@ -294,7 +296,7 @@ def test_what_git_had_there_before_is_not_taken_for_ours(repo: Repo, tmp_path: P
     assert (before / "HEAD").exists() and lock.exists()
 
 
-def test_a_git_that_outlives_its_imi_is_not_disturbed(repo: Repo, tmp_path: Path) -> None:
+def test_a_git_that_outlives_its_imi_is_left_running(repo: Repo, tmp_path: Path) -> None:
     # its output must lead somewhere: git would die of the broken pipe
     slow = 'case " $* " in *" worktree add "*) kill -9 $PPID; sleep 1.5; exec $GIT "$@" >/dev/null 2>&1;; esac'
     running = begin(repo, "feat", "x", env=shim(tmp_path / "bin", slow))
@@ -305,14 +307,14 @@ def test_a_git_that_outlives_its_imi_is_not_disturbed(repo: Repo, tmp_path: Path
     assert check(repo, "x")
 
 
-def test_the_same_command_again_settles_it_by_itself(repo: Repo, tmp_path: Path) -> None:
+def test_repeating_the_command_completes_an_interrupted_creation(repo: Repo, tmp_path: Path) -> None:
     path = half_made(repo, tmp_path, f"rm {ADMIN}/index")
     done = imi("--json", "feat", "x", cwd=repo.path).data
     assert (done["created"], done["took_over"], done["worktree_path"]) == (True, None, str(path))
     assert check(repo, "x")
 
 
-def test_recovery_that_is_killed_itself_can_be_repeated(repo: Repo, tmp_path: Path) -> None:
+def test_a_killed_recovery_of_a_creation_can_be_repeated(repo: Repo, tmp_path: Path) -> None:
     before = picture(repo)
     half_made(repo, tmp_path, f"rm {ADMIN}/index")
     script = (
@@ -327,7 +329,7 @@ def test_recovery_that_is_killed_itself_can_be_repeated(repo: Repo, tmp_path: Pa
     assert picture(repo) == before
 
 
-def test_a_repository_that_is_gone_is_no_obstacle(repo: Repo, tmp_path: Path) -> None:
+def test_an_interrupted_creation_in_a_deleted_repository_is_dropped(repo: Repo, tmp_path: Path) -> None:
     half_made(repo, tmp_path, f"rm {ADMIN}/index")
     repo.path.rename(tmp_path / "moved")
     [said] = next_imi()
@@ -335,7 +337,7 @@ def test_a_repository_that_is_gone_is_no_obstacle(repo: Repo, tmp_path: Path) ->
     assert operations() == 0
 
 
-def test_killed_before_its_intent_is_on_disk_nothing_was_begun(repo: Repo) -> None:
+def test_a_creation_killed_before_its_intent_is_recorded_leaves_nothing(repo: Repo) -> None:
     before = picture(repo)
     script = KILLER.format(call="operations.begin")
     subprocess.run(

@@ -1,4 +1,4 @@
-"""Where a new branch starts: the remote's trunk as it is now, or, without a network, what is here, and how old that is."""
+"""Where a new branch starts: at the fetched trunk, or without a network at the local one, with its age."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.helpers import Repo, git, imi
 
 @pytest.fixture
 def colleague(cloned: Repo, tmp_path: Path) -> Repo:
-    """Somebody else's clone of the same origin."""
+    """A second clone of the same origin."""
     git("clone", "-q", str(tmp_path / "origin.git"), str(tmp_path / "theirs"), cwd=tmp_path)
     return Repo(tmp_path / "theirs")
 
@@ -79,7 +79,7 @@ def unreachable(repo: Repo) -> None:
     repo.git("remote", "set-url", "origin", str(repo.path.parent / "gone.git"))
 
 
-def test_offline_the_local_trunk_is_used_and_its_age_is_told(cloned: Repo) -> None:
+def test_offline_the_local_trunk_is_used_and_its_age_is_shown(cloned: Repo) -> None:
     cloned.write("pushed.txt", "1\n")
     cloned.commit("pushed")
     cloned.git("push", "-q")  # writes the remote-tracking ref and its reflog as files
@@ -104,7 +104,9 @@ def test_offline_a_local_trunk_that_is_behind_is_not_preferred(cloned: Repo, col
     assert len(done["warnings"]) == 1
 
 
-def test_offline_and_diverged_the_local_trunk_is_used_and_the_difference_is_told(cloned: Repo, colleague: Repo) -> None:
+def test_offline_and_diverged_the_local_trunk_is_used_and_the_difference_is_shown(
+    cloned: Repo, colleague: Repo
+) -> None:
     push(colleague)
     cloned.git("fetch", "-q")
     cloned.write("mine.txt", "1\n")
@@ -115,7 +117,7 @@ def test_offline_and_diverged_the_local_trunk_is_used_and_the_difference_is_told
     assert "origin/main has 1 commit that the local main has not" in done.err
 
 
-def test_a_remote_that_does_not_answer_is_given_up_in_time(cloned: Repo, own_home: Path, tmp_path: Path) -> None:
+def test_a_remote_that_does_not_answer_times_out(cloned: Repo, own_home: Path, tmp_path: Path) -> None:
     configure(own_home, "[git_settings]\nfetch_timeout_seconds = 1\n")
     unreachable(cloned)
     env = shim(tmp_path / "bin", 'case " $* " in *" fetch "*) sleep 30;; esac')
@@ -125,7 +127,9 @@ def test_a_remote_that_does_not_answer_is_given_up_in_time(cloned: Repo, own_hom
     assert time.monotonic() - start < 15
 
 
-def test_without_auto_fetch_nothing_is_asked(cloned: Repo, colleague: Repo, own_home: Path, tmp_path: Path) -> None:
+def test_without_auto_fetch_no_remote_is_contacted(
+    cloned: Repo, colleague: Repo, own_home: Path, tmp_path: Path
+) -> None:
     configure(own_home, "[git_settings]\nauto_fetch = false\n")
     before = branches(cloned)["main"]
     push(colleague)
@@ -135,7 +139,7 @@ def test_without_auto_fetch_nothing_is_asked(cloned: Repo, colleague: Repo, own_
     assert " fetch " not in (tmp_path / "argv").read_text()
 
 
-def test_a_trunk_that_was_never_pushed_is_used_as_it_is(cloned: Repo, tmp_path: Path) -> None:
+def test_a_trunk_that_was_never_pushed_is_the_start_point(cloned: Repo, tmp_path: Path) -> None:
     git("update-ref", "-d", "refs/heads/main", cwd=tmp_path / "origin.git")
     cloned.git("update-ref", "-d", "refs/remotes/origin/main")
     cloned.git("remote", "set-url", "origin", f"file://{tmp_path}/origin.git/.")
@@ -166,14 +170,14 @@ def test_from_a_branch_of_the_remote_is_fetched_first(cloned: Repo, colleague: R
 
 
 @pytest.mark.parametrize("url", ["ext::sh -c 'touch CANARY'", "-u./evil"])
-def test_a_hostile_remote_address_runs_nothing_and_is_told(cloned: Repo, url: str) -> None:
+def test_a_hostile_remote_address_runs_nothing_and_is_reported(cloned: Repo, url: str) -> None:
     cloned.git("config", "remote.origin.url", url)
     done = imi("feat", "x", cwd=cloned.path)
     assert (done.code, "could not fetch" in done.err) == (0, True)
     assert not list(cloned.path.rglob("CANARY"))
 
 
-def test_the_remote_can_have_another_name(cloned: Repo, colleague: Repo, own_home: Path) -> None:
+def test_the_remote_of_new_branches_can_have_another_name(cloned: Repo, colleague: Repo, own_home: Path) -> None:
     cloned.git("remote", "rename", "origin", "upstream")
     configure(own_home, '[git_settings]\nremote_name = "upstream"\n')
     tip = push(colleague)

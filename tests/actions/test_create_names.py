@@ -1,4 +1,4 @@
-"""Names that make no sense: exit 2, one line that says why, and nothing made. For every way to make a worktree."""
+"""Invalid names: exit 2, one line with the reason, nothing created; for every way to create a worktree."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_a_bad_name_is_refused_with_one_line_and_nothing_is_made(repo: Repo, nam
 
 
 @pytest.mark.parametrize("name", ["", "a b", "..", "-x", "a\nb", "x" * 300], ids=repr)
-def test_add_and_json_refuse_the_same(repo: Repo, name: str) -> None:
+def test_add_and_json_refuse_the_same_bad_names(repo: Repo, name: str) -> None:
     done = imi("--json", "add", "fix", "--", name, cwd=repo.path)
     assert (done.code, done.err, done.json["success"], done.json["code"]) == (2, "", False, "bad-name")
     assert picture(repo)["around"] == ["app"]
 
 
 @pytest.mark.parametrize("name", ["", "a b", ".."])
-def test_a_bad_name_is_told_before_a_missing_repository(name: str) -> None:
+def test_a_bad_name_is_reported_before_a_missing_repository(name: str) -> None:
     assert "the name" in imi("feat", "--", name).err
 
 
@@ -118,7 +118,7 @@ def test_a_branch_that_would_be_a_folder_and_a_file_is_refused(repo: Repo) -> No
     assert imi("feat", "x", "--branch", "topic/x", cwd=repo.path).code == 0
 
 
-def test_a_name_as_long_as_is_allowed_works(repo: Repo) -> None:
+def test_a_name_of_the_longest_allowed_length_works(repo: Repo) -> None:
     assert imi("feat", "x" * 100, cwd=repo.path).code == 0
 
 

@@ -1,4 +1,4 @@
-"""Making worktrees in repositories that are not like the others: a right answer or one clear sentence."""
+"""Creating worktrees in unusual repositories: the right result or one clear error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.actions.create_kit import branches, picture, rows, worktree_paths
 from tests.helpers import Repo, git, imi
 
 
-def test_without_a_commit_there_is_one_clear_sentence(tmp_path: Path) -> None:
+def test_a_repository_without_a_commit_gives_one_clear_error(tmp_path: Path) -> None:
     empty = tmp_path / "app"
     git("init", "-q", "-b", "main", str(empty), cwd=tmp_path)
     done = imi("feat", "x", cwd=empty)
@@ -26,7 +26,7 @@ def test_a_bare_repository_has_its_worktrees_beside_it(tmp_path: Path) -> None:
     Repo.create_with_origin(tmp_path / "src", tmp_path / "app.git")
     done = imi("feat", "x", cwd=tmp_path / "app.git")
     assert (done.code, done.out.splitlines()[-1]) == (0, str(tmp_path / "app.worktrees" / "feat-x"))
-    # its HEAD names main, but nobody has that checked out
+    # its HEAD names main, but no worktree has it checked out
     assert imi("feat", "m", "--branch", "main", cwd=tmp_path / "app.git").code == 0
 
 
@@ -37,13 +37,13 @@ def test_a_hidden_bare_repository_has_its_worktrees_around_it(tmp_path: Path) ->
     assert imi("feat", "y", cwd=tmp_path / "app" / "feat-x").out.splitlines()[-1] == str(tmp_path / "app" / "feat-y")
 
 
-def test_a_detached_main_worktree_is_no_obstacle(repo: Repo) -> None:
+def test_a_worktree_can_be_created_beside_a_detached_main_worktree(repo: Repo) -> None:
     repo.git("switch", "-q", "--detach", "main~1")
     assert imi("feat", "x", cwd=repo.path).code == 0
     assert branches(repo)["feat/x"] == branches(repo)["main"]
 
 
-def test_a_trunk_that_nobody_can_name_is_asked_for(repo: Repo) -> None:
+def test_an_unknown_trunk_gives_an_error_that_names_the_setting(repo: Repo) -> None:
     repo.git("branch", "-m", "main", "one")
     repo.git("branch", "two")
     repo.git("switch", "-q", "--detach")
@@ -63,7 +63,7 @@ def test_shallow_and_sparse_repositories(tmp_path: Path) -> None:
     assert (path / "src" / "api.py").exists()
 
 
-def test_a_worktree_whose_folder_is_gone_is_neither_forced_nor_pruned(repo: Repo) -> None:
+def test_a_missing_worktree_is_neither_recreated_nor_pruned(repo: Repo) -> None:
     assert imi("feat", "x", cwd=repo.path).code == 0
     shutil.move(repo.path.parent / "app.worktrees" / "feat-x", repo.path.parent / "moved")
     before = picture(repo)
@@ -72,7 +72,7 @@ def test_a_worktree_whose_folder_is_gone_is_neither_forced_nor_pruned(repo: Repo
     assert picture(repo) == before
 
 
-def test_a_row_whose_worktree_is_gone_for_good_comes_to_life_again(repo: Repo) -> None:
+def test_the_row_of_a_deleted_worktree_becomes_active_again(repo: Repo) -> None:
     path = Path(imi("feat", "x", cwd=repo.path).out.splitlines()[-1])
     repo.git("worktree", "remove", str(path))
     again = imi("--json", "feat", "x", cwd=repo.path).data
@@ -90,7 +90,7 @@ def test_a_foreign_half_made_worktree_is_left_alone(repo: Repo) -> None:
     assert tree.path.is_dir()
 
 
-def test_git_may_call_its_directory_otherwise_when_the_name_is_taken(repo: Repo, tmp_path: Path) -> None:
+def test_an_existing_worktree_of_that_name_elsewhere_is_opened(repo: Repo, tmp_path: Path) -> None:
     git("worktree", "add", "-q", "-b", "other", str(tmp_path / "far" / "feat-x"), cwd=repo.path)
     done = imi("feat", "x", cwd=repo.path)
     assert done.code == 0
@@ -99,7 +99,7 @@ def test_git_may_call_its_directory_otherwise_when_the_name_is_taken(repo: Repo,
     assert len(worktree_paths(repo)) == 2
 
 
-def test_a_path_that_the_registry_cannot_keep_is_said(tmp_path: Path) -> None:
+def test_a_path_that_the_registry_cannot_store_is_refused(tmp_path: Path) -> None:
     made = Repo.create(tmp_path / "caf\udce9" / "app")
     done = imi("feat", "x", cwd=made.path)
     assert (done.code, done.err.count("\n"), "not UTF-8" in done.err) == (1, 1, True)
@@ -114,7 +114,7 @@ def test_a_linked_parent_folder_is_resolved_once(repo: Repo, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("count", [500])
-def test_many_branches_cost_no_process_each(repo: Repo, count: int) -> None:
+def test_a_creation_with_many_branches_starts_few_processes(repo: Repo, count: int) -> None:
     lines = "".join(f"create refs/heads/b{n} {branches(repo)['main']}\n" for n in range(count))
     import subprocess
 
@@ -137,7 +137,7 @@ def test_hooks_and_filters_of_an_untrusted_repository_do_not_run(repo: Repo, tmp
     assert canary.exists()  # what plain git does with them
 
 
-def test_files_that_a_filter_would_have_converted_are_named(repo: Repo) -> None:
+def test_skipped_filters_are_named_in_a_warning(repo: Repo) -> None:
     repo.write(".gitattributes", "*.py filter=lfs\n")
     repo.commit("attributes")
     repo.git("config", "filter.lfs.smudge", "tr a-z A-Z")
@@ -149,7 +149,7 @@ def test_files_that_a_filter_would_have_converted_are_named(repo: Repo) -> None:
     assert "DEF API" in (repo.path.parent / "app.worktrees" / "feat-y" / "src" / "api.py").read_text()
 
 
-def test_a_trusted_hook_that_fails_is_told_and_the_worktree_is_kept_as_by_plain_git(repo: Repo) -> None:
+def test_a_failing_trusted_hook_is_a_warning_and_the_worktree_stays(repo: Repo) -> None:
     hook = repo.path / ".git" / "hooks" / "post-checkout"
     hook.write_text("#!/bin/sh\necho 'git-lfs is not installed' >&2\nexit 2\n")
     hook.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A creation that fails, is interrupted or raced takes back what it made, and only that (A1, R5)."""
+"""A creation that fails, is interrupted or loses a race reverts what it created, and only that (A1, R5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.helpers import ROOT, Ran, Repo, imi, imi_argv, tree_hash
 
 
 def feat(repo: Repo, name: str, **surroundings: object) -> Outcome:
-    """In this process, so that a step can be made to fail."""
+    """`imi feat` in this process, so that a step can fail."""
     action = actions.find("feat")
     assert action is not None
     with Context(str(repo.path), **surroundings) as context:  # type: ignore[arg-type]
@@ -33,7 +33,7 @@ def feat(repo: Repo, name: str, **surroundings: object) -> Outcome:
 AFTER_ADD = 'case " $* " in *" worktree add "*) $GIT "$@" || exit; {then};; esac'
 
 
-def test_a_git_that_fails_at_the_end_leaves_nothing(repo: Repo, tmp_path: Path) -> None:
+def test_a_creation_whose_git_fails_at_the_end_leaves_nothing(repo: Repo, tmp_path: Path) -> None:
     before = picture(repo)
     env = shim(tmp_path / "bin", AFTER_ADD.format(then='echo "fatal: it broke" >&2; exit 1'))
     done = imi("feat", "x", cwd=repo.path, env=env)
@@ -42,7 +42,7 @@ def test_a_git_that_fails_at_the_end_leaves_nothing(repo: Repo, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["folder with files", "empty folder", "file", "link to nothing", "link to a folder"])
-def test_what_is_in_the_way_is_never_touched(repo: Repo, tmp_path: Path, kind: str) -> None:
+def test_an_existing_folder_at_the_path_is_never_touched(repo: Repo, tmp_path: Path, kind: str) -> None:
     place = tmp_path / "app.worktrees" / "feat-x"
     place.parent.mkdir()
     if "folder" in kind and "link" not in kind:
@@ -60,7 +60,7 @@ def test_what_is_in_the_way_is_never_touched(repo: Repo, tmp_path: Path, kind: s
     assert (picture(repo), tree_hash(place.parent)) == (before, around)
 
 
-# what somebody else does at the very moment between our look and git's act
+# what another process does between imi's checks and git's changes
 def test_a_branch_that_appears_meanwhile_is_neither_moved_nor_deleted(repo: Repo, tmp_path: Path) -> None:
     other = repo.git("rev-parse", "main~1")
     theirs = f'case " $* " in *" update-ref "*"--create-reflog"*) $GIT -C {repo.path} branch feat/x {other};; esac'
@@ -70,7 +70,7 @@ def test_a_branch_that_appears_meanwhile_is_neither_moved_nor_deleted(repo: Repo
     assert (rows(), operations(), (tmp_path / "app.worktrees").exists()) == ([], 0, False)
 
 
-def test_a_branch_that_appears_meanwhile_at_the_same_commit_is_not_ours_either(repo: Repo, tmp_path: Path) -> None:
+def test_a_branch_that_appears_meanwhile_at_the_same_commit_is_not_deleted_either(repo: Repo, tmp_path: Path) -> None:
     theirs = f'case " $* " in *" update-ref "*"--create-reflog"*) $GIT -C {repo.path} branch feat/x main;; esac'
     assert imi("feat", "x", cwd=repo.path, env=shim(tmp_path / "bin", theirs)).code == 1
     assert branches(repo)["feat/x"] == branches(repo)["main"]
@@ -95,7 +95,7 @@ def test_an_existing_branch_survives_a_failure(repo: Repo, tmp_path: Path) -> No
     assert picture(repo) == before
 
 
-def test_a_branch_taken_over_from_the_remote_is_taken_back_with_its_upstream(
+def test_a_rollback_deletes_a_branch_from_the_remote_with_its_upstream(
     cloned: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloned.git("push", "-q", "origin", "main:refs/heads/feat/x")
@@ -113,7 +113,7 @@ def test_a_branch_taken_over_from_the_remote_is_taken_back_with_its_upstream(
     assert after == before
 
 
-def test_files_that_somebody_wrote_into_it_meanwhile_are_kept(repo: Repo, tmp_path: Path) -> None:
+def test_a_rollback_keeps_files_written_into_the_worktree(repo: Repo, tmp_path: Path) -> None:
     then = f"echo mine > {tmp_path}/app.worktrees/feat-x/notes.txt; exit 1"
     done = imi("feat", "x", cwd=repo.path, env=shim(tmp_path / "bin", AFTER_ADD.format(then=then)))
     place = tmp_path / "app.worktrees" / "feat-x"
@@ -125,9 +125,7 @@ def test_files_that_somebody_wrote_into_it_meanwhile_are_kept(repo: Repo, tmp_pa
 
 
 @pytest.mark.parametrize("step", ["worktrees.register", "events.record", "operations.finish"])
-def test_a_registry_that_fails_at_the_end_takes_all_back(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_a_creation_is_reverted_when_the_registry_fails(repo: Repo, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     assert feat(repo, "first").path
     before = picture(repo)
     room, _, name = step.partition(".")
@@ -145,7 +143,7 @@ def test_a_registry_that_fails_at_the_end_takes_all_back(
     assert feat(repo, "x").path
 
 
-def test_a_creation_that_another_imi_took_back_does_not_claim_success(
+def test_a_creation_that_another_imi_reverted_does_not_report_success(
     repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = picture(repo)
@@ -156,7 +154,7 @@ def test_a_creation_that_another_imi_took_back_does_not_claim_success(
 
 
 @pytest.mark.parametrize("moment", ["worktree add", "update-ref --no-deref --create-reflog"])
-def test_ctrl_c_takes_all_back(repo: Repo, tmp_path: Path, moment: str) -> None:
+def test_ctrl_c_reverts_a_creation(repo: Repo, tmp_path: Path, moment: str) -> None:
     before = picture(repo)
     script = f'case " $* " in *" {moment} "*) $GIT "$@"; touch {tmp_path}/bin/now; sleep 20;; esac'
     running = start(repo, "feat", "x", env=shim(tmp_path / "bin", script))
@@ -181,7 +179,9 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_cancelled_in_the_middle_of_the_checkout(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_creation_cancelled_during_the_checkout_leaves_nothing(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = picture(repo)
     script = f'case " $* " in *" worktree add "*) $GIT "$@"; touch {tmp_path}/bin/now; sleep 20;; esac'
     monkeypatch.setenv("PATH", shim(tmp_path / "bin", script)["PATH"])
@@ -191,7 +191,7 @@ def test_cancelled_in_the_middle_of_the_checkout(repo: Repo, tmp_path: Path, mon
     assert picture(repo) == before
 
 
-def test_cancelled_after_the_checkout(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_creation_cancelled_after_the_checkout_leaves_nothing(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     before = picture(repo)
     real, made = worktree_creation.add_worktree, []
 
@@ -207,7 +207,7 @@ def test_cancelled_after_the_checkout(repo: Repo, monkeypatch: pytest.MonkeyPatc
     assert picture(repo) == before
 
 
-def test_progress_is_shown_live(repo: Repo) -> None:
+def test_the_progress_of_a_checkout_is_shown_live(repo: Repo) -> None:
     files(repo, 150)
     seen: list[str] = []
     feat(repo, "x", progress=seen.append)
@@ -216,7 +216,7 @@ def test_progress_is_shown_live(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 8])
-def test_several_at_once_for_one_name_make_it_once_and_all_go_there(repo: Repo, number: int) -> None:
+def test_simultaneous_creations_of_one_name_create_it_once(repo: Repo, number: int) -> None:
     files(repo, 100)
     with ThreadPoolExecutor(number) as pool:
         done = list(pool.map(lambda _: imi("--json", "feat", "x", cwd=repo.path), range(number)))
@@ -225,7 +225,7 @@ def test_several_at_once_for_one_name_make_it_once_and_all_go_there(repo: Repo, 
     assert (created_events(), operations()) == (["feat-x"], 0)
 
 
-def test_eight_at_once_for_eight_names_all_succeed(repo: Repo) -> None:
+def test_eight_simultaneous_creations_of_eight_names_succeed(repo: Repo) -> None:
     with ThreadPoolExecutor(8) as pool:
         done: list[Ran] = list(pool.map(lambda n: imi("feat", f"n{n}", cwd=repo.path), range(8)))
     assert [ran.code for ran in done] == [0] * 8, [ran.err for ran in done]
@@ -233,7 +233,7 @@ def test_eight_at_once_for_eight_names_all_succeed(repo: Repo) -> None:
     assert len(created_events()) == 8
 
 
-def test_another_act_on_the_same_worktree_is_not_waited_for(repo: Repo) -> None:
+def test_a_creation_does_not_wait_for_another_kind_of_operation(repo: Repo) -> None:
     from imi_monitor.store import db
     from imi_monitor.store import operations as intents
 
@@ -247,7 +247,7 @@ def test_another_act_on_the_same_worktree_is_not_waited_for(repo: Repo) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """A file system of so many kilobytes of its own."""
+    """A small file system of this many kilobytes."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
     place = tmp_path / "disk"
@@ -269,7 +269,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 
 # D4: full disk
-def test_a_full_disk_leaves_nothing_and_says_so(small_disk: Callable[[int], Path]) -> None:
+def test_a_creation_on_a_full_disk_leaves_nothing_and_names_the_reason(small_disk: Callable[[int], Path]) -> None:
     disk = small_disk(6000)
     repo = Repo.create(disk / "app")
     (repo.path / "big").write_bytes(os.urandom(2_500_000))
@@ -283,7 +283,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(small_disk: Callable[[int], Path
     assert sorted(p.name for p in disk.iterdir()) == ["app"]
 
 
-def test_a_disk_without_a_single_free_block_is_said_too(small_disk: Callable[[int], Path]) -> None:
+def test_a_creation_without_a_single_free_block_names_the_reason(small_disk: Callable[[int], Path]) -> None:
     disk = small_disk(3000)
     repo = Repo.create(disk / "app")
     before = picture(repo)
@@ -313,7 +313,7 @@ def test_a_full_disk_under_registry_and_repository_alike(small_disk: Callable[[i
     connection.close()
 
 
-def test_a_read_only_disk_is_said_in_one_line(small_disk: Callable[[int], Path]) -> None:
+def test_a_creation_on_a_read_only_disk_is_one_error_line(small_disk: Callable[[int], Path]) -> None:
     disk = small_disk(4000)
     repo = Repo.create(disk / "app")
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
@@ -324,7 +324,7 @@ def test_a_read_only_disk_is_said_in_one_line(small_disk: Callable[[int], Path])
     assert (list(branches(repo)), operations()) == (["main"], 0)
 
 
-def test_a_folder_that_cannot_be_written_is_said_in_one_line(repo: Repo, tmp_path: Path) -> None:
+def test_a_creation_in_an_unwritable_folder_is_one_error_line(repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "app.worktrees").write_text("a file where the folder should be")
     before = picture(repo)
     done = imi("feat", "x", cwd=repo.path)
@@ -332,7 +332,7 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(repo: Repo, tmp_pat
     assert picture(repo) == before
 
 
-def test_the_mark_of_a_creation_follows_no_link(repo: Repo, tmp_path: Path) -> None:
+def test_the_lock_file_of_a_creation_follows_no_link(repo: Repo, tmp_path: Path) -> None:
     (repo.path / ".git" / "imi-create-x.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Refused, match="cannot write in"):
         creation_rollback.lock_creation(str(repo.path / ".git"), "x")

@@ -1,4 +1,4 @@
-"""What we ask `gh`, and what we make of its answers."""
+"""The call of `gh` and the parsing of its answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def unavailable(mention: str = "123", url: str = "git@github.com:acme/app.git", 
 
 
 # S2.40
-def test_a_whole_answer(fake: FakeGh) -> None:
+def test_gh_gives_every_detail(fake: FakeGh) -> None:
     fake.answers()
     assert github_cli.view_pull_request(APP, PullRequestMention(123)) == WHOLE
     assert fake.words[:4] == ["pr", "view", "--repo", "github.com/acme/app"]
@@ -57,7 +57,7 @@ def test_gh_is_asked_outside_the_repository_and_may_not_prompt(fake: FakeGh, mon
     assert not [line for line in env if line.startswith(("GH_REPO=", "GIT_DIR="))]
 
 
-def test_a_fork(fake: FakeGh) -> None:
+def test_gh_names_the_fork_of_a_pull_request(fake: FakeGh) -> None:
     fake.answers(
         isCrossRepository=True,
         maintainerCanModify=True,
@@ -83,22 +83,22 @@ def test_elsewhere_gh_is_not_asked(fake: FakeGh, url: str) -> None:
     assert unavailable(url=url) == "" and not fake.asked.exists()
 
 
-def test_a_merge_request_is_none_of_its_business(fake: FakeGh) -> None:
+def test_gh_is_not_asked_about_a_merge_request(fake: FakeGh) -> None:
     fake.answers()
     assert unavailable("!123") == "" and not fake.asked.exists()
 
 
-def test_no_gh_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_gh_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert unavailable() == ""
 
 
-def test_not_logged_in(fake: FakeGh) -> None:
+def test_a_gh_that_is_not_logged_in_is_reported(fake: FakeGh) -> None:
     fake.not_logged_in()
     assert unavailable() == "gh is not logged in (`gh auth login`)"
 
 
-def test_it_fails_with_words(fake: FakeGh) -> None:
+def test_the_error_text_of_gh_is_shown_without_secrets(fake: FakeGh) -> None:
     fake.script("printf 'GraphQL: Could not resolve \\033[31m ghp_abcdefghijklmnopqrstuvwxyz0123\\n' >&2; exit 1")
     told = unavailable()
     assert told.startswith("gh failed (GraphQL: Could not resolve \\x1b[31m") and "abcdefgh" not in told
@@ -124,14 +124,14 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_cancelling_it(fake: FakeGh) -> None:
+def test_a_running_gh_can_be_cancelled(fake: FakeGh) -> None:
     fake.script("sleep 600")
     with pytest.raises(GitError) as caught:
         github_cli.view_pull_request(APP, PullRequestMention(123), lambda: True)
     assert caught.value.code == "cancelled"
 
 
-def test_a_flood_is_cut(fake: FakeGh) -> None:
+def test_endless_output_of_gh_is_cut(fake: FakeGh) -> None:
     fake.script("yes '{\"number\":123,'")
     assert "gh failed" in unavailable()
 
@@ -143,7 +143,7 @@ def test_a_flood_is_cut(fake: FakeGh) -> None:
         b'{"number": 124}', b'{"number": -123}', b"[" * 100_000, b'{"number": 1e400}',
     ],
 )  # fmt: skip
-def test_garbage(fake: FakeGh, answer: bytes) -> None:
+def test_invalid_output_of_gh_is_reported(fake: FakeGh, answer: bytes) -> None:
     fake.says(answer)
     assert unavailable().startswith("gh returned")
 

@@ -1,5 +1,4 @@
-"""Lock files that a killed git has left: one sentence that names the file and what to do, nothing done by halves, and the
-lock is never ours to delete."""
+"""Lock files of a killed git: one error that names the file and what to do, no partial changes, and the lock stays."""
 
 from __future__ import annotations
 
@@ -70,7 +69,7 @@ def test_a_branch_that_cannot_be_deleted_is_told_of(repo: Repo) -> None:
     assert repo.git("branch", "--list", "feat/a")
 
 
-def test_what_git_says(repo: Repo) -> None:
+def test_the_lock_file_in_an_error_of_git_is_named(repo: Repo) -> None:
     lock = repo.write(".git/config.lock", "")
     config = str(lock).removesuffix(".lock")
     for line, named in (

@@ -1,4 +1,4 @@
-"""`imi merge`: conflicts are shown before anything starts, and the base is all old or all new."""
+"""`imi merge`: conflicts are shown before anything changes, and the base is all old or all new."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def feature(repo: Repo) -> Repo:
     return other
 
 
-def test_fast_forward(repo: Repo, feature: Repo) -> None:
+def test_a_merge_by_fast_forward(repo: Repo, feature: Repo) -> None:
     dry = imi("merge", "feat-x", "--dry-run", "--json", cwd=repo.path)
     assert (dry.data["fast_forward"], dry.data["commits"], dry.data["merged"]) == (True, 1, False)
     assert not (repo.path / "src/feature.py").exists()
@@ -95,7 +95,7 @@ def test_a_base_that_is_checked_out_nowhere(repo: Repo, feature: Repo) -> None:
     assert repo.git("rev-parse", "main") != repo.git("rev-parse", "release")
 
 
-def test_another_owner_refuses(repo: Repo, feature: Repo) -> None:
+def test_a_worktree_of_another_owner_is_not_merged(repo: Repo, feature: Repo) -> None:
     assert imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
     ran = imi("merge", "feat-x", "--agent", "codex-1", cwd=repo.path)
     assert ran.code == 1 and "claude-1" in ran.err
@@ -121,7 +121,7 @@ def test_close_puts_it_into_the_trash(repo: Repo, feature: Repo) -> None:
     assert git("status", "--porcelain", cwd=feature.path) == ""
 
 
-def test_no_identity_is_one_sentence(repo: Repo, feature: Repo, own_home: Path) -> None:
+def test_a_merge_without_a_git_identity_is_one_error_line(repo: Repo, feature: Repo, own_home: Path) -> None:
     repo.write("other.txt", "x")
     repo.commit("other")
     (own_home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")

@@ -1,4 +1,4 @@
-"""`imi prune`: a dry run changes nothing at all; missing, merged and orphaned each with its reason; nothing is lost."""
+"""`imi prune`: missing, merged and orphaned worktrees with their reasons; a dry run changes nothing; nothing is lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tree(repo: Repo, name: str) -> Repo:
     return Repo(repo.path.parent / "app.worktrees" / f"feat-{name}")
 
 
-def test_a_dry_run_changes_nothing_at_all(world: Repo) -> None:
+def test_a_dry_run_of_prune_changes_nothing(world: Repo) -> None:
     files, rows = tree_hash(world.path.parent, skip=("home",)), dump(paths.default_database())
     ran = imi("prune", "--dry-run", "--json", cwd=world.path)
     assert ran.code == 0, ran
@@ -57,7 +57,7 @@ def test_a_dry_run_changes_nothing_at_all(world: Repo) -> None:
     assert dump(paths.default_database()) == rows
 
 
-def test_it_does_what_the_dry_run_said(world: Repo) -> None:
+def test_prune_does_what_the_dry_run_announced(world: Repo) -> None:
     promised = imi("prune", "--dry-run", "--json", cwd=world.path).data["pruned"]
     ran = imi("prune", "--json", cwd=world.path)
     assert ran.data["pruned"] == promised

@@ -80,7 +80,7 @@ def test_a_repository_that_is_gone(repo: Repo, tmp_path: Path) -> None:
     assert "does not exist" in line
 
 
-def test_one_after_the_other(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_recovery_does_not_stop_the_next_one(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in one does not keep the next from being settled."""
     from imi_monitor.actions.removal import safe_removal
 
@@ -143,7 +143,7 @@ def test_every_kind_that_is_written_can_be_recovered() -> None:
         assert callable(found.recover), module
 
 
-def test_said_by_the_next_command(repo: Repo) -> None:
+def test_the_next_command_reports_a_recovery(repo: Repo) -> None:
     tree = repo.worktree("feat-x")
     tree.write("README.md", "changed\n")
     from tests.actions.test_removal_crash import step

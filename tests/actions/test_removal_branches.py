@@ -46,7 +46,7 @@ def not_removed(repo: Repo, code: str, **values: Any) -> None:
 
 @pytest.mark.parametrize("how", ["merge", "squash", "rebase", "unmerged"])
 @pytest.mark.parametrize("verb", ["remove", "close"])
-def test_by_default_every_branch_stays(cloned: Repo, tree: Repo, how: str, verb: str) -> None:
+def test_a_removal_keeps_every_branch_by_default(cloned: Repo, tree: Repo, how: str, verb: str) -> None:
     if how != "unmerged":
         merge(cloned, how)
     before = refs(cloned)
@@ -56,7 +56,7 @@ def test_by_default_every_branch_stays(cloned: Repo, tree: Repo, how: str, verb:
 
 
 @pytest.mark.parametrize("how", ["merge", "squash", "rebase"])
-def test_a_merged_branch_goes_when_asked_and_comes_back(cloned: Repo, tree: Repo, how: str) -> None:
+def test_a_merged_branch_is_deleted_on_request_and_restored_by_undo(cloned: Repo, tree: Repo, how: str) -> None:
     merge(cloned, how)
     before = refs(cloned)
     outcome = remove(cloned, "feat-x", delete_branch=True)
@@ -69,25 +69,27 @@ def test_a_merged_branch_goes_when_asked_and_comes_back(cloned: Repo, tree: Repo
 
 
 @pytest.mark.parametrize("overrides", [{}, {"force": True}, {"force": True, "yes_really": "feat-x"}])
-def test_an_unmerged_branch_never_goes(cloned: Repo, tree: Repo, overrides: dict[str, Any]) -> None:
+def test_an_unmerged_branch_is_never_deleted(cloned: Repo, tree: Repo, overrides: dict[str, Any]) -> None:
     not_removed(cloned, "not-merged", delete_branch=True, **overrides)
 
 
-def test_merged_and_worked_on_since(cloned: Repo, tree: Repo) -> None:
+def test_a_branch_with_commits_after_its_merge_is_not_deleted(cloned: Repo, tree: Repo) -> None:
     merge(cloned, "squash")
     tree.write("more.py", "x\n")
     tree.commit("more")
     not_removed(cloned, "not-merged", delete_branch=True)
 
 
-def test_an_upstream_that_is_gone_is_no_proof(cloned: Repo, tree: Repo) -> None:  # disaster 16 of the field
+def test_a_deleted_upstream_is_no_proof_of_a_merge(cloned: Repo, tree: Repo) -> None:  # disaster 16 of the field
     git("branch", "-q", "-D", "feat/x", cwd=cloned.path.parent / "origin.git")
     cloned.git("fetch", "-q", "--prune")
     assert "gone" in cloned.git("branch", "-vv")
     not_removed(cloned, "not-merged", delete_branch=True)
 
 
-def test_moved_between_verdict_and_deletion(cloned: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_branch_that_moves_between_verdict_and_deletion_is_kept(
+    cloned: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     merge(cloned, "merge")
     real = update_ref.delete_branch
 
@@ -104,19 +106,19 @@ def test_moved_between_verdict_and_deletion(cloned: Repo, tree: Repo, monkeypatc
     assert cloned.git("log", "-1", "--format=%s", "feat/x") == "just now"
 
 
-def test_a_branch_used_elsewhere_too(cloned: Repo, tree: Repo) -> None:
+def test_a_branch_checked_out_in_a_second_worktree_is_not_deleted(cloned: Repo, tree: Repo) -> None:
     merge(cloned, "merge")
     cloned.git("worktree", "add", "-q", "-f", str(cloned.path.parent / "again"), "feat/x")
     not_removed(cloned, "checked-out", delete_branch=True)
 
 
-def test_detached_has_none_to_delete(cloned: Repo, tree: Repo) -> None:
+def test_a_detached_worktree_has_no_branch_to_delete(cloned: Repo, tree: Repo) -> None:
     merge(cloned, "merge")
     tree.git("checkout", "-q", "--detach")
     not_removed(cloned, "no-branch", delete_branch=True)
 
 
-def test_a_branch_that_is_no_trunk_is_not_merged_into_itself(repo: Repo) -> None:
+def test_a_branch_is_not_proven_merged_by_itself(repo: Repo) -> None:
     """No remote, no trunk but the one checked out: a branch equal to the trunk is merged, one ahead is not."""
     tree = repo.worktree("feat-x")
     assert remove(repo, "feat-x", delete_branch=True).data["branch_deleted"] is True
@@ -183,14 +185,14 @@ class TestRemote:
         colleague.git("push", "-q")
 
 
-def test_close_goes_to_the_trunk_and_says_closed(cloned: Repo, tree: Repo) -> None:
+def test_close_changes_to_the_trunk_and_reports_closed(cloned: Repo, tree: Repo) -> None:
     outcome = act("close", cwd=cloned.path, name="feat-x")
     assert outcome.path == str(cloned.path)
     assert outcome.data["trunk_path"] == str(cloned.path)
     assert act("trash list", cwd=cloned.path).data["entries"][0]["how"] == "closed"  # type: ignore[index]
 
 
-def test_what_is_not_merged_is_told_though_it_is_no_reason(cloned: Repo) -> None:
+def test_unmerged_commits_are_a_note_of_the_removal(cloned: Repo) -> None:
     tree = cloned.worktree("feat-x")
     tree.write("work.py", "x\n")
     tree.commit("work")

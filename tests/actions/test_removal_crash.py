@@ -1,5 +1,5 @@
-"""R2 and D3: `imi remove`, `imi undo` and `imi trash purge` die or fail at every single step. The next command leaves the
-worktree whole, in exactly one place, and the registry says which."""
+"""R2 and D3: `imi remove`, `imi undo` and `imi trash purge` are killed or fail at every single step. After the next command
+the worktree is whole, in exactly one place, and the registry has that place."""
 
 from __future__ import annotations
 
@@ -194,12 +194,12 @@ def purge_settled(repo: Repo) -> bool:
     return not kept
 
 
-def test_killed_anywhere(repo: Repo, tree: Repo) -> None:  # R2, short
+def test_removals_killed_at_random_moments_lose_nothing(repo: Repo, tree: Repo) -> None:  # R2, short
     kills(repo, tree, 15)
 
 
 @pytest.mark.soak
-def test_killed_anywhere_long(repo: Repo, tree: Repo) -> None:  # R2
+def test_removals_killed_at_random_moments_lose_nothing_long(repo: Repo, tree: Repo) -> None:  # R2
     kills(repo, tree, 200)
 
 

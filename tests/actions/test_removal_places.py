@@ -47,7 +47,7 @@ def test_a_worktree_on_another_disk_has_its_trash_there(repo: Repo, other_disk: 
     assert not beside.exists()
 
 
-def test_purged_there_too(repo: Repo, other_disk: Path) -> None:
+def test_a_trash_on_another_disk_is_purged_too(repo: Repo, other_disk: Path) -> None:
     repo.git("worktree", "add", "-q", "-b", "feat/x", str(other_disk / "feat-x"))
     remove(repo, "feat-x")
     act("trash purge", cwd=repo.path, which=["feat-x"], yes=True, wait=True)
@@ -55,7 +55,7 @@ def test_purged_there_too(repo: Repo, other_disk: Path) -> None:
     assert not (repo.path / ".git" / "worktrees" / "feat-x").exists()
 
 
-def test_never_inside_a_work_tree(repo: Repo, other_disk: Path) -> None:
+def test_the_trash_is_never_inside_a_work_tree(repo: Repo, other_disk: Path) -> None:
     """Beside it would be inside another worktree there, where the trash would be untracked files."""
     outer = other_disk / "feat-outer"
     repo.git("worktree", "add", "-q", "-b", "feat/outer", str(outer))
@@ -65,7 +65,7 @@ def test_never_inside_a_work_tree(repo: Repo, other_disk: Path) -> None:
     assert (outer / "wt" / "feat-inner" / "README.md").exists()
 
 
-def test_the_git_directory_first(repo: Repo) -> None:
+def test_the_git_directory_is_the_first_choice_for_the_trash(repo: Repo) -> None:
     repo.worktree("feat-x")
     with Context(str(repo.path)) as context:
         places = trash_folder.trash_roots(targets.find_worktree(context, "feat-x"))
@@ -73,8 +73,8 @@ def test_the_git_directory_first(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("what", ["link", "file", "another user's"])
-def test_a_foreign_thing_in_its_place(repo: Repo, tmp_path: Path, what: str) -> None:
-    """Somebody else's folder must not become our trash: through a link it could be anywhere."""
+def test_a_foreign_file_in_place_of_the_trash_is_refused(repo: Repo, tmp_path: Path, what: str) -> None:
+    """A foreign folder must not become the trash: through a link it could be anywhere."""
     tree = repo.worktree("feat-x")
     (repo.path / ".git" / "imi").mkdir()
     place = repo.path / ".git" / "imi" / "trash"
@@ -94,14 +94,14 @@ def test_a_foreign_thing_in_its_place(repo: Repo, tmp_path: Path, what: str) -> 
     assert "locked" not in repo.git("worktree", "list", "--porcelain")
 
 
-def test_open_permissions_are_closed(repo: Repo) -> None:
+def test_the_trash_folder_is_made_private(repo: Repo) -> None:
     repo.worktree("feat-x")
     (repo.path / ".git" / "imi" / "trash").mkdir(parents=True, mode=0o755)
     remove(repo, "feat-x")
     assert (repo.path / ".git" / "imi" / "trash").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_worktree_of_a_bare_repository(tmp_path: Path, repo: Repo) -> None:
+def test_a_worktree_of_a_bare_repository_is_removed_and_restored(tmp_path: Path, repo: Repo) -> None:
     bare = Repo(tmp_path / "cluster" / ".bare")
     repo.git("clone", "-q", "--bare", str(repo.path), str(bare.path))
     tree = tmp_path / "cluster" / "feat-x"
@@ -114,7 +114,7 @@ def test_a_worktree_of_a_bare_repository(tmp_path: Path, repo: Repo) -> None:
 
 
 def with_mount(source: Path, at: Path, *words: str, cwd: Path) -> Ran:
-    """One `imi` where `source` is also mounted at `at`, for nobody else to see."""
+    """Run imi in a private mount namespace in which `source` is also mounted at `at`."""
     script = 'mount --bind "$0" "$1" || exit 77; shift; exec "$@"'
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     argv = ["unshare", "--mount", "sh", "-c", script, str(source), str(at), *imi_argv(*words)]
@@ -135,8 +135,8 @@ def precious(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_is_mounted_inside_does_not_go_along(repo: Repo, precious: Path) -> None:
-    """Purging the trash would empty it where it really lies."""
+def test_a_worktree_with_a_mount_inside_is_not_removed(repo: Repo, precious: Path) -> None:
+    """A purge of the trash would delete the files of the mounted file system."""
     tree = repo.worktree("feat-x")
     at = tree.path / "my data"
     at.mkdir()
@@ -155,7 +155,7 @@ def test_a_purge_stops_at_a_mount(repo: Repo, precious: Path) -> None:
     undo(repo)
 
 
-def test_not_even_a_deletion_under_way_goes_through(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_deletion_stops_at_a_mount(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.worktree("feat-x")
     aside = f"{Path(str(remove(repo, 'feat-x').data['trash_path'])).parent}.purging"
     real = host.mounts_inside
@@ -165,13 +165,13 @@ def test_not_even_a_deletion_under_way_goes_through(repo: Repo, monkeypatch: pyt
     assert os.path.exists(f"{aside}/worktree/README.md")
 
 
-def test_mounts_are_known() -> None:
+def test_mounts_inside_a_folder_are_found() -> None:
     assert "/proc" in host.mounts_inside("/")
     assert host.mounts_inside("/proc")[0] == "/proc"
     assert host.mounts_inside(os.path.dirname(__file__)) == []
 
 
-def test_one_device_can_be_two_mounts(repo: Repo, tmp_path: Path) -> None:
+def test_the_trash_of_a_bind_mount_is_on_the_same_mount(repo: Repo, tmp_path: Path) -> None:
     """Then a rename from one to the other fails in spite of equal device numbers (also in some containers)."""
     disk = tmp_path / "disk"
     repo.git("worktree", "add", "-q", "-b", "feat/x", str(disk / "feat-x"))
@@ -183,7 +183,7 @@ def test_one_device_can_be_two_mounts(repo: Repo, tmp_path: Path) -> None:
     assert git("status", "--porcelain", cwd=disk / "feat-x") == ""
 
 
-def test_a_mount_point_itself(repo: Repo, precious: Path) -> None:
+def test_a_worktree_that_is_a_mount_point_is_not_removed(repo: Repo, precious: Path) -> None:
     tree = repo.worktree("feat-x")
     shutil.copy(tree.path / ".git", precious)
     ran = with_mount(precious, tree.path, "remove", "feat-x", "--force", cwd=repo.path)

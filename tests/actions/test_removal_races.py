@@ -1,5 +1,5 @@
-"""R3: others act at the same time: a writer, a second remover, a claimer, git's own prune and gc. Nothing is lost, nothing is
-done twice, and what changed after the verdict stops the move."""
+"""R3: simultaneous writers, removals, claims, `git worktree prune` and `git gc`: nothing is lost, nothing is done twice, and
+a change after the verdict stops the move."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.config import database_path
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.store import claims, db, operations, trash
-from tests.actions.removal_kit import act, assert_same, fingerprint, force, remove, somebody_inside, undo
+from tests.actions.removal_kit import act, assert_same, fingerprint, force, process_inside, remove, undo
 from tests.audit_events import at_event
 from tests.helpers import ROOT, Repo, git, imi_argv
 
@@ -56,18 +56,18 @@ def refused_and_unharmed(repo: Repo, tree: Repo, code: str, **values: Any) -> Re
     return refused.value
 
 
-def test_a_file_written_after_the_verdict(repo: Repo, tree: Repo) -> None:
+def test_a_file_written_after_the_verdict_stops_the_removal(repo: Repo, tree: Repo) -> None:
     with before_the_move(lambda: tree.write("just-now.py", "x\n")):
         refused_and_unharmed(repo, tree, "changed")
     assert (tree.path / "just-now.py").read_text() == "x\n"
 
 
-def test_a_commit_after_the_verdict(repo: Repo, tree: Repo) -> None:
+def test_a_commit_after_the_verdict_stops_the_removal(repo: Repo, tree: Repo) -> None:
     with before_the_move(lambda: tree.git("commit", "-q", "--allow-empty", "-m", "just now")):
         refused_and_unharmed(repo, tree, "changed")
 
 
-def test_a_tampered_git_file_after_the_verdict(repo: Repo, tree: Repo) -> None:
+def test_a_git_file_changed_after_the_verdict_stops_the_removal(repo: Repo, tree: Repo) -> None:
     def tamper() -> None:
         (tree.path / ".git").write_text(f"gitdir: {repo.path}/.git\n")
 
@@ -75,7 +75,7 @@ def test_a_tampered_git_file_after_the_verdict(repo: Repo, tree: Repo) -> None:
         refused_and_unharmed(repo, tree, "changed")
 
 
-def test_another_folder_in_its_place_after_the_verdict(repo: Repo, tree: Repo, tmp_path: Path) -> None:
+def test_a_folder_exchanged_after_the_verdict_stops_the_removal(repo: Repo, tree: Repo, tmp_path: Path) -> None:
     def exchange() -> None:
         tree.path.rename(tmp_path / "moved")
         tree.path.mkdir()
@@ -88,7 +88,7 @@ def test_another_folder_in_its_place_after_the_verdict(repo: Repo, tree: Repo, t
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-def test_a_process_starts_inside_after_the_verdict(repo: Repo, tree: Repo) -> None:
+def test_a_process_started_inside_after_the_verdict_stops_the_removal(repo: Repo, tree: Repo) -> None:
     inside: list[subprocess.Popen[bytes]] = []
     try:
         with before_the_move(lambda: inside.append(subprocess.Popen(["sleep", "60"], cwd=tree.path))):
@@ -107,7 +107,9 @@ def grant(agent: str, **options: Any) -> int | None:
         connection.close()
 
 
-def test_claimed_between_verdict_and_reservation(repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_between_verdict_and_reservation_stops_the_removal(
+    repo: Repo, tree: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = db.transact
     granted: list[int | None] = []
 
@@ -126,7 +128,7 @@ def test_claimed_between_verdict_and_reservation(repo: Repo, tree: Repo, monkeyp
 
 
 @pytest.mark.parametrize("when", ["before the look", "after the look"])
-def test_another_folder_in_its_place_at_the_move(repo: Repo, tree: Repo, tmp_path: Path, when: str) -> None:
+def test_a_folder_exchanged_at_the_move_stops_the_removal(repo: Repo, tree: Repo, tmp_path: Path, when: str) -> None:
     """Also at the moment between the check of the inode and the rename."""
 
     def exchange() -> None:
@@ -145,7 +147,9 @@ def test_another_folder_in_its_place_at_the_move(repo: Repo, tree: Repo, tmp_pat
 
 
 @pytest.mark.parametrize("when", ["before the move", "after the move"])
-def test_taken_over_while_removing(repo: Repo, tree: Repo, when: str) -> None:  # C4: a remover stopped past a takeover
+def test_a_takeover_during_the_removal_stops_it(
+    repo: Repo, tree: Repo, when: str
+) -> None:  # C4: a remover stopped past a takeover
     def take_over() -> None:
         connection = db.connect(database_path(None))
         standing = claims.current(connection, "app", "feat-x")
@@ -164,7 +168,7 @@ def test_taken_over_while_removing(repo: Repo, tree: Repo, when: str) -> None:  
 
 
 def together(*deeds: Callable[[], object]) -> list[ImiError | None]:
-    """Do all at once; gives what each was refused with."""
+    """Run all at once; returns the refusal of each."""
     barrier = threading.Barrier(len(deeds))
     results: list[ImiError | None] = [None] * len(deeds)
 
@@ -183,12 +187,12 @@ def together(*deeds: Callable[[], object]) -> list[ImiError | None]:
     return results
 
 
-def test_two_removers(repo: Repo, tree: Repo) -> None:
+def test_two_simultaneous_removals_remove_once(repo: Repo, tree: Repo) -> None:
     two_removers(repo, tree, 8)
 
 
 @pytest.mark.soak
-def test_two_removers_long(repo: Repo, tree: Repo) -> None:
+def test_two_simultaneous_removals_remove_once_long(repo: Repo, tree: Repo) -> None:
     two_removers(repo, tree, 300)
 
 
@@ -203,7 +207,7 @@ def two_removers(repo: Repo, tree: Repo, rounds: int) -> None:
             undo(repo)
 
 
-def test_two_undoers(repo: Repo, tree: Repo) -> None:
+def test_two_simultaneous_undos_restore_once(repo: Repo, tree: Repo) -> None:
     before = fingerprint(repo, tree.path)
     for _ in range(5):
         which = str(remove(repo, "feat-x").data["trash_id"])
@@ -212,17 +216,17 @@ def test_two_undoers(repo: Repo, tree: Repo) -> None:
         assert_same(fingerprint(repo, tree.path), before)
 
 
-def test_a_remover_and_a_claimer(repo: Repo, tree: Repo) -> None:
+def test_of_a_removal_and_a_claim_exactly_one_wins(repo: Repo, tree: Repo) -> None:
     claimers(repo, tree, 8)
 
 
 @pytest.mark.soak
-def test_a_remover_and_a_claimer_long(repo: Repo, tree: Repo) -> None:
+def test_of_a_removal_and_a_claim_exactly_one_wins_long(repo: Repo, tree: Repo) -> None:
     claimers(repo, tree, 300)
 
 
 def claimers(repo: Repo, tree: Repo, rounds: int) -> None:
-    """Exactly one of both has it: never claimed and gone, never neither."""
+    """Exactly one of both succeeds: never a removed worktree with a claim, never neither."""
     outcomes = set()
     for number in range(rounds):
         pause = (number % 8) * 0.01
@@ -255,8 +259,8 @@ while True:
 
 
 @pytest.mark.parametrize("how", ["inside", "by path"])
-def test_a_writer(repo: Repo, tree: Repo, how: str) -> None:  # R3
-    """What was written, and said to be written, is there afterwards: the folder moves, it is not emptied."""
+def test_files_written_during_a_removal_are_kept(repo: Repo, tree: Repo, how: str) -> None:  # R3
+    """Every acknowledged file exists afterwards: the folder is moved, not emptied."""
     argument = "inside" if how == "inside" else str(tree.path)
     child = subprocess.Popen(
         [sys.executable, "-c", WRITER, argument], cwd=tree.path if how == "inside" else repo.path,
@@ -289,12 +293,14 @@ def test_a_writer(repo: Repo, tree: Repo, how: str) -> None:  # R3
 
 
 @pytest.mark.parametrize("command", [["worktree", "prune", "--expire=now"], ["gc", "--auto", "-q"]])
-def test_git_cleaning_up_all_the_time(repo: Repo, tree: Repo, command: list[str]) -> None:  # R3
+def test_removal_and_undo_beside_a_git_that_prunes_all_the_time(
+    repo: Repo, tree: Repo, command: list[str]
+) -> None:  # R3
     git_cleaning(repo, tree, command, 8)
 
 
 @pytest.mark.soak
-def test_git_cleaning_up_all_the_time_long(repo: Repo, tree: Repo) -> None:
+def test_removal_and_undo_beside_a_git_that_prunes_all_the_time_long(repo: Repo, tree: Repo) -> None:
     git_cleaning(repo, tree, ["worktree", "prune", "--expire=now"], 300)
 
 
@@ -321,7 +327,7 @@ def git_cleaning(repo: Repo, tree: Repo, command: list[str], rounds: int) -> Non
 
 
 def test_an_operation_of_a_living_process_is_left_alone(repo: Repo, tree: Repo) -> None:
-    """A removal that is stopped in the middle is somebody's: nobody recovers it, nobody acts on the worktree."""
+    """A stopped removal belongs to a living process: it is not recovered, and other operations on the worktree are refused."""
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
@@ -357,8 +363,8 @@ def test_an_operation_of_a_living_process_is_left_alone(repo: Repo, tree: Repo) 
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-def test_somebody_inside_follows_it_into_the_trash(repo: Repo, tree: Repo) -> None:
-    with somebody_inside(tree.path) as child:
+def test_a_process_inside_moves_with_the_worktree_into_the_trash(repo: Repo, tree: Repo) -> None:
+    with process_inside(tree.path) as child:
         removed = remove(repo, "feat-x", **force("feat-x"))
         assert os.readlink(f"/proc/{child.pid}/cwd") == removed.data["trash_path"]
         undo(repo)
@@ -384,7 +390,7 @@ def test_prune_between_the_move_and_the_new_pointer(repo: Repo, tree: Repo) -> N
     assert "feat-x" in str(act("list", cwd=repo.path).data)
 
 
-def test_pruned_in_the_very_moment(repo: Repo, tree: Repo) -> None:
+def test_a_record_pruned_during_the_removal_is_restored(repo: Repo, tree: Repo) -> None:
     """A prune that looked for the lock before it was laid: the links to git's files put them back."""
     before = fingerprint(repo, tree.path)
     admin_dir = repo.path / ".git" / "worktrees" / "feat-x"

@@ -15,7 +15,7 @@ from imi_monitor import host
 from imi_monitor.config import database_path
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import claims, db
-from tests.actions.removal_kit import admin_of, assert_same, fingerprint, force, remove, somebody_inside, undo
+from tests.actions.removal_kit import admin_of, assert_same, fingerprint, force, process_inside, remove, undo
 from tests.helpers import Repo
 
 State = Callable[[Repo, Repo], None]
@@ -259,7 +259,7 @@ def settle_logs(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_comes_back_byte_for_byte(repo: Repo, name: str) -> None:  # R1 S2.49
+def test_a_removed_worktree_is_restored_byte_for_byte(repo: Repo, name: str) -> None:  # R1 S2.49
     state, _ = STATES[name]
     tree = made(repo, state)
     before = fingerprint(repo, tree.path)
@@ -275,7 +275,9 @@ def test_comes_back_byte_for_byte(repo: Repo, name: str) -> None:  # R1 S2.49
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_refuses_for_these_reasons(repo: Repo, name: str) -> None:  # R1: the 8 of git's own remove, and the others
+def test_each_state_is_refused_for_its_reasons(
+    repo: Repo, name: str
+) -> None:  # R1: the 8 of git's own remove, and the others
     state, reasons = STATES[name]
     tree = made(repo, state)
     before = fingerprint(repo, tree.path)
@@ -382,7 +384,7 @@ def test_a_live_process_inside_needs_both_overrides(repo: Repo) -> None:  # R1: 
     tree.write("sub/file", "x\n")
     tree.commit("sub")
     before = fingerprint(repo, tree.path)
-    with somebody_inside(tree.path / "sub") as child:
+    with process_inside(tree.path / "sub") as child:
         with pytest.raises(Refused) as refused:
             remove(repo, "feat-x", force=True)
         assert told(refused.value) == {"live-processes"}

@@ -304,7 +304,7 @@ def test_a_linked_parent(repo: Repo, tmp_path: Path) -> None:
 
 
 def test_a_record_that_lies_elsewhere(repo: Repo, tmp_path: Path) -> None:
-    """Through a link the record could be anybody's folder, and it would be changed and later deleted."""
+    """Through a link the record could be any folder, which would be changed and later deleted."""
     tree = repo.worktree("feat-x")
     admin = repo.path / ".git" / "worktrees" / "feat-x"
     admin.rename(tmp_path / "elsewhere")

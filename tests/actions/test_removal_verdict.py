@@ -261,7 +261,7 @@ def test_too_many_ignored_files_are_no_consent(repo: Repo, monkeypatch: pytest.M
     tree.write("build/x", "made again\n")
     assert reason(verdict(repo), "ignored-many").override == NOTE
     (tree.path / "data").mkdir()
-    (tree.path / "data" / "results").symlink_to("/nowhere")  # worth nothing, but nobody has seen that
+    (tree.path / "data" / "results").symlink_to("/nowhere")  # worthless, but unchecked
     assert reason(verdict(repo), "ignored-many").override == FORCE
     with pytest.raises(Refused, match="more ignored files than can be checked"):
         remove(repo, "feat-x")

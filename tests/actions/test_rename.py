@@ -1,4 +1,4 @@
-"""`imi rename`: folder, branch, row and claim go together; what was pushed keeps its branch's name."""
+"""`imi rename`: folder, branch, row and claim are renamed together; a pushed branch keeps its name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_name_used_before_is_free_again(repo: Repo) -> None:
         (["nothing", "other"], 1, "no worktree"),
     ],
 )
-def test_refusals(repo: Repo, words: list[str], code: int, expected: str) -> None:
+def test_renames_that_are_refused(repo: Repo, words: list[str], code: int, expected: str) -> None:
     repo.worktree("feat-a")
     repo.worktree("feat-b")
     ran = imi("rename", *words, cwd=repo.path)
@@ -80,7 +80,7 @@ def test_anothers_claim_and_a_lock_refuse(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_a_crash_in_the_middle_is_settled_by_the_next_command(repo: Repo, moved: bool) -> None:  # K3
+def test_an_interrupted_rename_is_completed_by_the_next_command(repo: Repo, moved: bool) -> None:  # K3
     path = Path(imi("feat", "old", cwd=repo.path).out.splitlines()[-1])
     new = path.parent / "feat-new"
     data: dict[str, object] = {

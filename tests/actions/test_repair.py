@@ -1,11 +1,11 @@
-"""`imi repair` with plain moves made by `mv`, as people do it."""
+"""`imi repair` after plain moves with `mv`."""
 
 from __future__ import annotations
 
 from tests.helpers import Repo, git, imi
 
 
-def test_nothing_to_do(repo: Repo) -> None:
+def test_repair_without_a_problem(repo: Repo) -> None:
     ran = imi("repair", cwd=repo.path)
     assert ran.code == 0 and "nothing to repair" in ran.out
 

@@ -22,7 +22,7 @@ from tests.helpers import ROOT, Ran, Repo, git, imi, imi_argv, tree_hash
 
 @pytest.fixture(scope="session")
 def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A forge to copy from: making one takes two seconds."""
+    """A forge to copy from: creating one takes two seconds."""
     root = tmp_path_factory.mktemp("pattern")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GIT_CONFIG_GLOBAL", str(root / "gitconfig"))
@@ -83,7 +83,7 @@ def place(forge: Forge, name: str = "review-123") -> Repo:
 
 
 # S2.40, S2.41
-def test_by_number_with_plain_git(forge: Forge, tmp_path: Path) -> None:
+def test_a_review_by_number_with_plain_git(forge: Forge, tmp_path: Path) -> None:
     ran = imi("review", "123", cwd=forge.app.path)
     made = place(forge)
     assert ran.code == 0 and ran.out.splitlines()[-1] == str(made.path)
@@ -100,7 +100,7 @@ def test_by_number_with_plain_git(forge: Forge, tmp_path: Path) -> None:
 
 
 # S2.42: suggestion commits go back with a plain `git push`
-def test_suggestions_go_back_to_the_same_repository(forge: Forge) -> None:
+def test_suggestions_are_pushed_to_the_same_repository(forge: Forge) -> None:
     data = review(forge)
     made = place(forge)
     made.write("suggestion.txt", "x\n")
@@ -113,7 +113,7 @@ def test_suggestions_go_back_to_the_same_repository(forge: Forge) -> None:
 @pytest.mark.parametrize(
     "what", ["#123", "https://github.com/acme/app/pull/123", "https://github.com/ACME/App/pull/123/files"]
 )
-def test_other_spellings(forge: Forge, what: str) -> None:
+def test_a_pull_request_is_found_by_every_spelling(forge: Forge, what: str) -> None:
     assert review(forge, what)["worktree_name"] == "review-123"
 
 
@@ -271,7 +271,7 @@ def test_without_a_useful_answer_plain_git_does_it(forge: Forge, gh: FakeGh, tro
 # --- again: forward only ---------------------------------------------------------------------------------------------
 
 
-def test_again_moves_it_forward(forge: Forge, tmp_path: Path) -> None:
+def test_reviewing_again_fast_forwards_the_worktree(forge: Forge, tmp_path: Path) -> None:
     review(forge)
     assert review(forge)["updated"] == 0
     sha = forge.more(123, "feat-add-auth")
@@ -283,7 +283,7 @@ def test_again_moves_it_forward(forge: Forge, tmp_path: Path) -> None:
     assert kinds(tmp_path) == [("worktree.created", "review-123"), ("worktree.updated", "review-123")]
 
 
-def test_own_suggestions_are_no_obstacle_while_there_is_nothing_new(forge: Forge) -> None:
+def test_own_suggestions_stay_while_the_pull_request_is_unchanged(forge: Forge) -> None:
     review(forge)
     made = place(forge)
     made.write("suggestion.txt", "x\n")
@@ -292,7 +292,7 @@ def test_own_suggestions_are_no_obstacle_while_there_is_nothing_new(forge: Forge
     assert (data["ahead"], data["updated"]) == (1, 0) and made.git("rev-parse", "HEAD") == sha
 
 
-def test_diverged_is_left_alone_with_both_counts(forge: Forge, tmp_path: Path) -> None:
+def test_a_diverged_review_is_left_alone_with_both_counts(forge: Forge, tmp_path: Path) -> None:
     review(forge)
     made = place(forge)
     for number in range(2):
@@ -348,7 +348,7 @@ def test_other_changes_are_not_in_the_way(forge: Forge) -> None:
     assert made.git("rev-parse", "HEAD") == sha and (made.path / "README.md").read_text() == "mine\n"
 
 
-def test_not_under_the_hands_of_another_agent(forge: Forge, tmp_path: Path) -> None:
+def test_a_review_claimed_by_another_agent_is_not_updated(forge: Forge, tmp_path: Path) -> None:
     from imi_monitor import host
 
     review(forge)
@@ -375,7 +375,7 @@ def test_a_branch_that_was_switched_is_not_merged_into(forge: Forge) -> None:
     assert review(forge)["updated"] == 1
 
 
-def test_not_in_the_middle_of_an_operation(forge: Forge) -> None:
+def test_a_review_with_an_operation_in_progress_is_not_updated(forge: Forge) -> None:
     review(forge)
     made = place(forge)
     forge.more(123, "feat-add-auth")
@@ -383,7 +383,7 @@ def test_not_in_the_middle_of_an_operation(forge: Forge) -> None:
     assert "bisect is in progress" in refused(forge).err
 
 
-def test_offline_leaves_what_is_there(forge: Forge) -> None:
+def test_offline_a_review_stays_as_it_is(forge: Forge) -> None:
     review(forge)
     forge.bare().rename(forge.root / "away")
     ran = refused(forge)
@@ -470,8 +470,8 @@ def test_after_remove_the_same_branch_is_found_again(forge: Forge) -> None:
     assert place(forge).git("rev-parse", "HEAD") == sha
 
 
-def test_suggestions_that_cannot_come_back_are_told_of(forge: Forge) -> None:
-    """The author went on meanwhile: neither is dragged over the other, and nobody has to remember the old branch."""
+def test_diverged_suggestions_of_an_earlier_review_are_reported(forge: Forge) -> None:
+    """The author continued meanwhile: neither side is overwritten, and the old branch is named."""
     review(forge)
     made = place(forge)
     made.write("suggestion.txt", "x\n")
@@ -487,7 +487,7 @@ def test_suggestions_that_cannot_come_back_are_told_of(forge: Forge) -> None:
     assert forge.app.git("rev-parse", "feat-add-auth") == mine
 
 
-def test_names_that_cannot_be_beside_each_other(forge: Forge) -> None:
+def test_branch_names_that_git_cannot_hold_together_are_skipped(forge: Forge) -> None:
     forge.app.git("branch", "pr", "main")
     forge.app.git("branch", "feat-add-auth/deeper", "main")
     assert review(forge)["branch"] == "review-123"
@@ -512,7 +512,7 @@ def test_an_address_finds_its_repository(forge: Forge, tmp_path: Path) -> None:
     assert "no remote github.com/acme/app" in refused(forge, url, str(other.path)).err
 
 
-def test_by_name_from_anywhere(forge: Forge, tmp_path: Path) -> None:
+def test_a_review_in_a_repository_given_by_name(forge: Forge, tmp_path: Path) -> None:
     imi("feat", "x", cwd=forge.app.path)
     assert review(forge, "123", "app", cwd=tmp_path / "home")["worktree_path"] == str(place(forge).path)
 
@@ -628,7 +628,7 @@ def test_verbs_on_a_review_run_nothing_that_came_with_it(forge: Forge, tmp_path:
 # --- whole or not at all ---------------------------------------------------------------------------------------------
 
 
-def test_two_at_once_make_one(forge: Forge, tmp_path: Path) -> None:
+def test_two_simultaneous_reviews_create_one_worktree(forge: Forge, tmp_path: Path) -> None:
     answers: list[Ran] = []
     threads = [
         threading.Thread(target=lambda: answers.append(imi("--json", "review", "123", cwd=forge.app.path)))
@@ -651,14 +651,14 @@ def test_a_folder_in_the_way_is_not_touched(forge: Forge, tmp_path: Path) -> Non
     assert forge.app.git("branch", "--list", "feat-add-auth") == "" and kinds(tmp_path) == []
 
 
-def test_after_its_folder_was_deleted_by_hand(forge: Forge) -> None:
+def test_a_review_whose_folder_was_deleted_is_refused_with_advice(forge: Forge) -> None:
     review(forge)
     shutil.rmtree(place(forge).path)
     ran = refused(forge)
     assert "gone" in ran.err and "imi prune" in ran.err
 
 
-def test_a_branch_that_lost_its_way_back_gets_it_again(forge: Forge) -> None:
+def test_a_review_branch_without_an_upstream_gets_one(forge: Forge) -> None:
     review(forge)
     forge.app.git("config", "--remove-section", "branch.feat-add-auth")
     review(forge)
@@ -696,7 +696,7 @@ def test_progress_reaches_a_terminal_only(forge: Forge) -> None:
     assert "review-123" in done.stdout and "locked" not in done.stdout
 
 
-def test_a_fork_whose_branch_is_called_like_one_of_ours(forge: Forge, gh: FakeGh) -> None:
+def test_a_fork_whose_branch_has_the_name_of_a_local_branch(forge: Forge, gh: FakeGh) -> None:
     """An answer that does not say whether it is a fork must never make `git push` hit our own branch."""
     gh.answers(number=124, headRefName="feat-add-auth", isCrossRepository=None)
     data = review(forge, "124")
@@ -704,7 +704,7 @@ def test_a_fork_whose_branch_is_called_like_one_of_ours(forge: Forge, gh: FakeGh
     assert config(forge.app, "feat-add-auth") == {"remote": "origin", "merge": "refs/pull/124/head"}
 
 
-def test_under_whatever_name_the_registry_knows_it(forge: Forge, tmp_path: Path) -> None:
+def test_a_review_registered_under_another_name_is_found(forge: Forge, tmp_path: Path) -> None:
     path = str(tmp_path / "auth")
     forge.app.git("worktree", "add", "-q", "-b", "auth", path, "origin/main")
     with Context(str(forge.app.path)) as context:

@@ -129,7 +129,7 @@ def test_a_folder_and_a_file_of_one_name(world: World) -> None:
     }
 
 
-def test_imis_absolute_links_become_relative(world: World) -> None:
+def test_absolute_links_of_the_old_imi_become_relative(world: World) -> None:
     source = world.share(".env", folder="sync/local")
     (world.feat.path / ".env").symlink_to(source)
     (world.feat.path / ".jarad-config").symlink_to(world.home / "sync" / "local" / ".jarad-config")
@@ -156,7 +156,7 @@ def test_check_changes_nothing(world: World) -> None:
     assert (done.code, done.out) == (0, "all 4 links in 2 worktrees are right\n")
 
 
-def test_check_sees_each_thing_that_is_off(world: World) -> None:
+def test_check_reports_each_problem(world: World) -> None:
     source = world.share(".env")
     world.sync()
     world.exclude.write_bytes(b"")
@@ -206,14 +206,14 @@ def test_a_missing_worktree_is_left_out_and_its_names_stay(world: World) -> None
     source.unlink()
     done = imi("sync", cwd=world.trunk.path)
     assert (done.code, "feat-a is missing on disk" in done.err) == (0, True)
-    assert b"\n/.env\n" in world.exclude.read_bytes(), "nobody knows what that worktree has"
+    assert b"\n/.env\n" in world.exclude.read_bytes(), "the missing worktree may have the link"
     away.rename(world.feat.path)
     assert git("status", "--porcelain", cwd=world.feat.path) == ""
     world.sync()
     assert b"/.env" not in world.exclude.read_bytes()
 
 
-def test_nobody_can_interleave_with_another_sync(world: World) -> None:
+def test_two_simultaneous_syncs_do_not_interleave(world: World) -> None:
     """Two at once: each link is made once, and no name is lost from info/exclude."""
     for number in range(20):
         world.share(f"file-{number}")
@@ -230,7 +230,7 @@ def test_nobody_can_interleave_with_another_sync(world: World) -> None:
     assert sum(json.loads(e.data)["linked"] for e in _events(world)) == 40
 
 
-def test_a_cancelled_sync_is_half_done_but_right(world: World) -> None:
+def test_a_cancelled_sync_leaves_complete_links_only(world: World) -> None:
     world.share(".env")
     from imi_monitor.actions.sync.sync_action import sync_worktrees
 

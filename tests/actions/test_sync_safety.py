@@ -117,7 +117,9 @@ def _unignored(world: World) -> None:
         (_unignored, "is un-ignored by a .gitignore"),
     ],
 )
-def test_what_is_in_the_way_stays_and_is_told(world: World, prepare: Callable[[World], None], reason: str) -> None:
+def test_a_file_in_the_way_of_a_link_stays_and_is_reported(
+    world: World, prepare: Callable[[World], None], reason: str
+) -> None:
     world.share("config/.env")
     prepare(world)
     before, outside = tree_hash(world.feat.path), tree_hash(world.outside)
@@ -206,7 +208,7 @@ def test_the_sync_folder_itself_may_not_lead_out(world: World) -> None:
     assert not os.path.lexists(world.feat.path / ".env")
 
 
-def test_a_source_that_becomes_a_way_out_takes_its_links_along(world: World) -> None:
+def test_links_to_a_source_that_leads_outside_are_removed(world: World) -> None:
     source = world.share("x")
     world.sync()
     source.unlink()
@@ -222,7 +224,7 @@ def test_litter_of_editors_is_not_shared(world: World) -> None:
     assert sorted(world.sync().shared.sources) == [".env"]
 
 
-def test_a_tree_is_not_shared(world: World) -> None:
+def test_more_files_than_the_limit_are_not_shared(world: World) -> None:
     folder = world.home / "sync" / "repo" / "node_modules"
     folder.mkdir()
     for number in range(2001):
@@ -326,7 +328,7 @@ def test_a_link_that_does_not_reach_its_source_is_removed(world: World) -> None:
     assert b"/.env" not in world.exclude.read_bytes()
 
 
-def test_a_link_to_another_file_is_taken_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_leads_to_another_file_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the text of a link counts but where it leads; as when a worktree is seen through a bind mount."""
     world.share(".env")
     monkeypatch.setattr(safe_links.LinkTree, "target", lambda *_: "../../outside/secret")
@@ -334,8 +336,8 @@ def test_a_link_to_another_file_is_taken_back(world: World, monkeypatch: pytest.
     assert not os.path.lexists(world.feat.path / ".env")
 
 
-def test_a_users_own_link_to_the_same_file_stays(world: World) -> None:
-    """A source may be a link itself; somebody's link to the same file, past sync/, is theirs."""
+def test_a_link_of_the_user_to_the_same_file_stays(world: World) -> None:
+    """A source may be a link itself; a user's link to the same file that bypasses sync/ stays."""
     (world.home / "sync" / "repo" / "x").symlink_to("../../trunk-main/README.md")
     (world.feat.path / "x").symlink_to(world.trunk.path / "README.md")
     told = world.report(world.sync())
@@ -345,7 +347,9 @@ def test_a_users_own_link_to_the_same_file_stays(world: World) -> None:
 
 @pytest.mark.parametrize("call", ["symlink", "mkdir", "readlink"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO])
-def test_a_failing_disk_is_a_sentence(world: World, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
+def test_a_failing_disk_is_reported_for_each_file(
+    world: World, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
     world.share("conf/a")
     real = getattr(os, call)
 
@@ -462,7 +466,7 @@ class TestExclude:
         assert tree_hash(world.home) == before
         assert target.read_text() == "# dotfiles\n"
 
-    def test_the_lock_of_a_stopped_process_is_not_waited_for_for_ever(self, world: World) -> None:
+    def test_waiting_for_the_lock_of_a_stopped_process_times_out(self, world: World) -> None:
         common = str(world.trunk.path / ".git")
         with (
             shared_names.ExcludeBlock(common),
@@ -582,7 +586,7 @@ def test_generated_trees_long(
 
 
 def _naive(tree: safe_links.LinkTree, source: object) -> None:
-    """What everybody writes first."""
+    """The naive implementation."""
     name: str = source.name  # type: ignore[attr-defined]
     path = os.path.join(tree.real, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -595,7 +599,7 @@ def _naive(tree: safe_links.LinkTree, source: object) -> None:
     "entries",
     [[("conf", "out-folder")], [("conf/.env", "file")], [("conf/.env", "dangling")], [("conf/.env", "out")], []],
 )
-def test_the_oracle_sees_plain_symlinks(
+def test_the_oracle_detects_plain_symlinks(
     world: World, monkeypatch: pytest.MonkeyPatch, entries: list[tuple[str, str]]
 ) -> None:
     """The seeded fault of S1: `os.symlink` on a joined path must be caught, each time."""

@@ -19,7 +19,7 @@ from imi_monitor.config import database_path
 from imi_monitor.model import times
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.store import db, operations, trash
-from tests.actions.removal_kit import act, assert_same, fingerprint, remove, somebody_inside, trash_root, undo
+from tests.actions.removal_kit import act, assert_same, fingerprint, process_inside, remove, trash_root, undo
 from tests.helpers import Repo, git, imi
 
 DAY = 86400.0
@@ -209,7 +209,7 @@ class TestWhatIsTaken:
         removed(repo)
         machine.runs(31)
         folder = Path(str(act("trash list", cwd=repo.path).data["entries"][0]["trash_path"]))  # type: ignore[index]
-        with somebody_inside(folder):
+        with process_inside(folder):
             for which in ([], ["feat-x"]):  # not even when it is named
                 outcome = purge(repo, *which, yes=True)
                 assert outcome.data["purged"] == []
