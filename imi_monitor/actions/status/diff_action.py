@@ -49,22 +49,24 @@ class DiffAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        one = worktree_git.named_worktree(context, request)
+        target = worktree_git.named_worktree(context, request)
         kind: Kind = next((kind for kind in _KINDS if request.flag(kind)), "all")
         path = request.text("file")
         stat = request.flag("stat")
         limits = COUNTS_ONLY if stat else DEFAULT_LIMITS if path is None else ONE_FILE_LIMITS
-        found = read(context, one, kind, [path] if path is not None else [], limits)
+        found = read(context, target, kind, [path] if path is not None else [], limits)
         shown = (
-            diff_text.diff_summary(found) if stat else diff_text.diff_lines(found, f"imi diff {safe(one.name)} --file")
+            diff_text.diff_summary(found)
+            if stat
+            else diff_text.diff_lines(found, f"imi diff {safe(target.name)} --file")
         )
         lines = shown or [f"{safe(path)} is unchanged" if path is not None else "nothing changed"]
-        return Outcome(lines, _data(one, kind, found, stat=stat))
+        return Outcome(lines, _data(target, kind, found, stat=stat))
 
 
 def read(
     context: Context,
-    one: Target,
+    target: Target,
     kind: Kind,
     paths: list[str],
     limits: DiffLimits = DEFAULT_LIMITS,
@@ -73,20 +75,20 @@ def read(
     new_files: bool = True,
 ) -> Diff:
     """One comparison of one worktree; `on_part` gets the diff so far while git runs."""
-    git = worktree_git.git_in(context, one)
-    trunk = worktree_git.trunk_of(context, one.repository)[1] if kind == "trunk" else None
+    git = worktree_git.git_in(context, target)
+    trunk = worktree_git.trunk_of(context, target.repository)[1] if kind == "trunk" else None
     return git_diff.read_diff(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
 
 
-def of_commit(context: Context, one: Target, sha: str, on_part: Callable[[Diff], None] | None = None) -> Diff:
+def of_commit(context: Context, target: Target, sha: str, on_part: Callable[[Diff], None] | None = None) -> Diff:
     """The changes of one commit, read in one worktree."""
-    return git_diff.read_commit_diff(worktree_git.git_in(context, one), sha, on_part=on_part)
+    return git_diff.read_commit_diff(worktree_git.git_in(context, target), sha, on_part=on_part)
 
 
-def _data(one: Target, kind: Kind, found: Diff, *, stat: bool) -> dict[str, object]:
+def _data(target: Target, kind: Kind, found: Diff, *, stat: bool) -> dict[str, object]:
     return {
-        "repo": one.repo_name,
-        "worktree_name": one.name,
+        "repo": target.repo_name,
+        "worktree_name": target.name,
         "kind": kind,
         "base": found.base,
         "added": found.added,

@@ -48,29 +48,29 @@ class LogAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        one = worktree_git.named_worktree(context, request)
+        target = worktree_git.named_worktree(context, request)
         size = min(_MOST, request.whole("number") or _DEFAULT_NUMBER)
-        found = page(context, one, (0, 0), size)
-        return Outcome(_lines(found), _data(one, found))
+        found = page(context, target, (0, 0), size)
+        return Outcome(_lines(found), _data(target, found))
 
 
-def page(context: Context, one: Target, seen: tuple[int, int], size: int) -> CommitLogPage:
+def page(context: Context, target: Target, seen: tuple[int, int], size: int) -> CommitLogPage:
     """The next `size` commits after those already read, the branch's own ones with their owners."""
-    git = worktree_git.git_in(context, one)
+    git = worktree_git.git_in(context, target)
     found = commit_log.log_page(
-        git, commit_log.log_tips(git, worktree_git.trunk_of(context, one.repository)[1]), seen, size
+        git, commit_log.log_tips(git, worktree_git.trunk_of(context, target.repository)[1]), seen, size
     )
-    return replace(found, entries=_attributed(context, one, found.entries))
+    return replace(found, entries=_attributed(context, target, found.entries))
 
 
-def _attributed(context: Context, one: Target, entries: tuple[CommitLogEntry, ...]) -> tuple[CommitLogEntry, ...]:
+def _attributed(context: Context, target: Target, entries: tuple[CommitLogEntry, ...]) -> tuple[CommitLogEntry, ...]:
     """The entries with owners. Commits of the trunk get none: they were made in other worktrees."""
-    if one.repo_name is None or not any(entry.own for entry in entries):
+    if target.repo_name is None or not any(entry.own for entry in entries):
         return entries
     from imi_monitor.store import claim_history, db
 
-    given = db.read(context.connection, claim_history.list_grants, one.repo_name, one.name, 1000)
-    key = Key("", one.repo_name, one.name)
+    given = db.read(context.connection, claim_history.list_grants, target.repo_name, target.name, 1000)
+    key = Key("", target.repo_name, target.name)
     held = periods_by_worktree(ClaimPeriod(key, grant.agent_id, grant.claimed_at, grant.released_at) for grant in given)
     return tuple(
         replace(entry, by=holder_at(held, key, entry.at, grain=1.0)) if entry.own and entry.at else entry
@@ -98,10 +98,10 @@ def _subject(entry: CommitLogEntry) -> str:
     return names + safe(entry.subject)
 
 
-def _data(one: Target, found: CommitLogPage) -> dict[str, object]:
+def _data(target: Target, found: CommitLogPage) -> dict[str, object]:
     return {
-        "repo": one.repo_name,
-        "worktree_name": one.name,
+        "repo": target.repo_name,
+        "worktree_name": target.name,
         "trunk": found.trunk,
         "more": found.more,
         "own": sum(entry.own for entry in found.entries),

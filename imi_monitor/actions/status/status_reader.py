@@ -150,8 +150,7 @@ def _read(query: StatusQuery, cancelled: Callable[[], bool]) -> WorktreeStatus:
         return WorktreeStatus(query.listed, error=query.problem or "git does not list it any more")
     if not target.is_main and not layout.points_back(target.admin_dir, target.path):
         raise GitError(
-            "its .git file names another repository (tampered with, or a copy): imi does not run git there",
-            code="tampered",
+            "its .git file names another repository (tampered with, or a copy): git is not run there", code="tampered"
         )
     git = query.git.at(target.admin_dir, target.path)
     return _status(query, git, read_status(git, cancelled=cancelled), operation_in_progress(target.admin_dir))

@@ -22,26 +22,28 @@ def named_worktree(context: Context, request: Request) -> Target:
         return worktree_lookup.find_worktree(context, name)
     place = context.place()
     here = [
-        one for one in worktree_lookup.list_worktrees(context, context.repository()) if place and one.path == place.path
+        target
+        for target in worktree_lookup.list_worktrees(context, context.repository())
+        if place and target.path == place.path
     ]
     if not here:
         raise Refused("you are not in a worktree: name one", code="no-worktree")
     return here[0]
 
 
-def git_in(context: Context, one: Target) -> Git:
+def git_in(context: Context, target: Target) -> Git:
     """git in the worktree. Refused when its folder is gone or its .git file names another repository."""
-    if one.missing or one.admin_dir is None:
+    if target.missing or target.admin_dir is None:
         raise Refused(
-            f"{safe(one.name)} has no folder any more ({safe(one.path)}): `imi undo` restores what imi removed",
+            f"{safe(target.name)} has no folder any more ({safe(target.path)}): `imi undo` restores what imi removed",
             code="missing",
         )
-    if not one.is_main and not layout.points_back(one.admin_dir, one.path):
+    if not target.is_main and not layout.points_back(target.admin_dir, target.path):
         raise GitError(
-            f"the .git file of {safe(one.name)} names another repository (tampered with, or a copy): imi does not run git there",
+            f"the .git file of {safe(target.name)} names another repository (tampered with, or a copy): git is not run there",
             code="tampered",
         )
-    git = context.git(one.repository, one.admin_dir, one.path)
+    git = context.git(target.repository, target.admin_dir, target.path)
     git.cancelled = context.cancelled
     return git
 
