@@ -119,14 +119,8 @@ def column_titles(plan: WorktreeColumns) -> Content:
     return Content.styled("".join(parts) + " " + cells.fit("last", plan.age, right=True), "$text-disabled")
 
 
-@lru_cache(256)
-def row_end(age: str, width: int) -> Content:
-    """The age of the last change, which alone changes every few seconds."""
-    return Content(" ").append(cells.fixed(age, width, cells.MUTED, right=True))
-
-
-def row_start(row: WorktreeRowData, plan: WorktreeColumns) -> Content:
-    """All of a row but its age."""
+def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ...]:
+    """The row in one line."""
     tree, state = row.tree, None if row.tree.missing else row.tree.git  # an earlier git state no longer holds
     known = state is not None
     upstream = (state.ahead, state.behind) if state and state.upstream else (None, None)
@@ -142,9 +136,9 @@ def row_start(row: WorktreeRowData, plan: WorktreeColumns) -> Content:
         _trunk(tree, trunk, plan.trunk, known=known) if plan.trunk else None,
         cells.file_counts(state, plan.counts),
         cells.sparkline(tree, plan.spark, row.now) if plan.spark else None,
+        cells.fixed(row.age, plan.age, cells.MUTED, right=True),
     ]
-    shown = [field for field in fields if field is not None]
-    return Content(" ").join([_gutter(row), *shown])
+    return (Content(" ").join([_gutter(row), *(field for field in fields if field is not None)]),)
 
 
 def stacked_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ...]:

@@ -92,7 +92,7 @@ def test_only_cells_that_look_different_are_painted() -> None:
         starts = [Content.styled(f"feat-{n}  ", "green") for n in range(6)]
 
         def rows(*ends: str) -> list[ListRow]:
-            return [ListRow(str(n), (starts[n],), end=Content.styled(end, "red")) for n, end in enumerate(ends)]
+            return [ListRow(str(n), (starts[n].append(Content.styled(end, "red")),)) for n, end in enumerate(ends)]
 
         lines.show(rows("1s", "2s", "3s", "4s", "5s", "6s"))
         await pilot.pause()
@@ -106,16 +106,6 @@ def test_only_cells_that_look_different_are_painted() -> None:
         kept = lines.rows
         lines.show(rows("1s", "3s", "4s", "4s", "6s", "6s"))
         assert painted == [] and all(map(is_, kept, lines.rows)), "what looks the same stays the row it was"
-
-    played(play)
-
-
-def test_an_end_without_room_goes_before_the_line_breaks() -> None:
-    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
-        lines.show([ListRow("a", (Content("x" * 38),), end=Content(" 59m"))])
-        await pilot.pause()
-        assert lines.render_line(0).cell_length == 40
-        assert lines.render_line(0).text == "x" * 38 + "… "
 
     played(play)
 

@@ -26,30 +26,13 @@ MIN_ONE_LINE = 44  # cells below which a row has two lines
 _GROUP = "group\0"
 
 
-class LazyRowStart:
-    """All of a row but its age: made when the row is first drawn."""
-
-    __slots__ = ("_content", "_part", "_plan")
-
-    def __init__(self, part: worktree_row.WorktreeRowData, plan: worktree_row.WorktreeColumns) -> None:
-        self._part, self._plan = part, plan
-        self._content: Content | None = None
-
-    def __call__(self) -> Content:
-        if self._content is None:
-            self._content = worktree_row.row_start(self._part, self._plan)
-        return self._content
-
-
 class DrawnWorktree(NamedTuple):
-    """A worktree's row, and until when it stays the same if the worktree does."""
+    """A worktree's row, and until when it stays the same."""
 
     row: ListRow
     tree: Worktree
-    inputs: tuple[object, ...]  # what the row shows beside the worktree's own fields
-    since: datetime
+    signature: tuple[object, ...]  # everything the row shows
     until: datetime
-    start: LazyRowStart
 
 
 class WorktreesPanel(Panel):
@@ -71,9 +54,9 @@ class WorktreesPanel(Panel):
         self.listed: tuple[Worktree, ...] = ()  # the worktrees in the list, without those of folded groups
         self.total = 0
         self._plan: worktree_row.WorktreeColumns | None = None
-        self._drawn: dict[int, DrawnWorktree] = {}  # by identity; few change between snapshots
-        self._drawn_as: tuple[object, ...] = ()
-        self._shared_inputs: tuple[object, ...] = ()  # inputs of all rows beside their worktrees
+        self._drawn: dict[int, DrawnWorktree] = {}  # by identity; few worktrees change between snapshots
+        self._shared_inputs: tuple[object, ...] = ()  # what all rows depend on
+        self._drawn_at = FOREVER
         self._measured: tuple[Snapshot | None, worktree_row.WorktreeColumns] = (
             None,
             worktree_row.WorktreeColumns(0, False),
@@ -115,22 +98,23 @@ class WorktreesPanel(Panel):
         self._head(plan)
         if self.filter:
             self.lasts_until(now + timedelta(seconds=1))  # `is:busy` depends on the time
-        before, self._drawn = self._drawn if self._drawn_as == (plan, self.stacked) else {}, {}
-        shared = (facts.conflicts, facts.agents, self.marks)
-        unchanged, self._drawn_as, self._shared_inputs = self._shared_inputs == shared, (plan, self.stacked), shared
+        shared = (plan, self.stacked, facts.conflicts, facts.agents, self.marks)
+        current = shared == self._shared_inputs and now >= self._drawn_at
+        self._shared_inputs, self._drawn_at = shared, now
+        before, self._drawn = self._drawn, {}
         rows, listed = [], []
         for one in arranged:
             if isinstance(one, GroupHeading):
                 rows.append(self._heading(one))
                 continue
             listed.append(one)
-            known = before.get(id(one))
-            if not (unchanged and known is not None and known.tree is one and known.since <= now < known.until):
-                known = self._redraw(facts, one, plan, now, known)
-            self._drawn[id(one)] = known
-            rows.append(known.row)
+            drawn = before.get(id(one))
+            if drawn is None or drawn.tree is not one or not current or now >= drawn.until:
+                drawn = self._draw(facts, one, plan, now, drawn)
+            self._drawn[id(one)] = drawn
+            rows.append(drawn.row)
         self.listed = tuple(listed)
-        self.lasts_until(min((known.until for known in self._drawn.values()), default=FOREVER))
+        self.lasts_until(min((drawn.until for drawn in self._drawn.values()), default=FOREVER))
         return rows
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
@@ -159,39 +143,31 @@ class WorktreesPanel(Panel):
             self._plan = plan
             head.update(worktree_row.column_titles(plan), layout=False)
 
-    def _redraw(
+    def _draw(
         self,
         facts: SnapshotFacts,
         tree: Worktree,
         plan: worktree_row.WorktreeColumns,
         now: datetime,
-        known: DrawnWorktree | None,
+        before: DrawnWorktree | None,
     ) -> DrawnWorktree:
-        """The row of a worktree after something changed or an age went on."""
-        hits, marked = facts.conflicts_of(tree), bool(self.marks) and tree.key in self.marks
-        agents = facts.agents_in(tree)
-        spans = agent_cells.state_age(agents[0], now) if agents and self.stacked else ""
-        minute = int(now.timestamp() // 60) if tree.activity and not self.stacked else 0  # of its sparkline
-        inputs = (hits, marked, agents, spans, minute)
-        # identity: comparing two worktrees field by field takes longer than drawing one
-        same = known is not None and known.tree is tree and known.inputs == inputs
-        if known is not None and same and known.since <= now < known.until:
-            return known
-        at = _changed_at(tree)
-        part = worktree_row.WorktreeRowData(tree, cells.age(at, now) if at else "", hits, marked, now, agents)
-        start = known.start if known is not None and same else LazyRowStart(part, plan)
-        ends = [_until(at, now)]
-        ends += [now.replace(second=0, microsecond=0) + timedelta(minutes=1)] if minute else []
-        ends += [_until(agents[0].truth.since, now)] if spans else []
-        return DrawnWorktree(self._row(start, part, plan), tree, inputs, now, min(ends), start)
-
-    def _row(
-        self, start: LazyRowStart, part: worktree_row.WorktreeRowData, plan: worktree_row.WorktreeColumns
-    ) -> ListRow:
-        key = row_key(part.tree)
-        if self.stacked:
-            return ListRow(key, partial(worktree_row.stacked_row, part, plan))
-        return ListRow(key, lambda: (start(),), end=worktree_row.row_end(part.age, plan.age))
+        """The worktree's row, or the row before if it shows the same."""
+        changed_at, agents = _changed_at(tree), facts.agents_in(tree)
+        until = [_age_until(changed_at, now)]
+        state_age = agent_cells.state_age(agents[0], now) if agents and self.stacked else ""
+        if state_age:
+            until.append(_age_until(agents[0].truth.since, now))
+        minute = int(now.timestamp() // 60) if tree.activity and not self.stacked else 0  # of the sparkline
+        if minute:
+            until.append(now.replace(second=0, microsecond=0) + timedelta(minutes=1))
+        age = cells.age(changed_at, now) if changed_at else ""
+        marked = tree.key in self.marks
+        data = worktree_row.WorktreeRowData(tree, age, facts.conflicts_of(tree), marked, now, agents)
+        draw = worktree_row.stacked_row if self.stacked else worktree_row.single_row
+        signature = (Identity(tree), age, data.hits, marked, agents, state_age, minute, plan, self.stacked)
+        same = before is not None and before.signature == signature
+        row = before.row if before is not None and same else ListRow(row_key(tree), partial(draw, data, plan))
+        return DrawnWorktree(row, tree, signature, min(until))
 
     def _heading(self, one: GroupHeading) -> ListRow:
         sign = "▸" if one.folded else "▾"
@@ -210,12 +186,12 @@ def group_of_row(row: str | None) -> str | None:
     return row.removeprefix(_GROUP) if row is not None and row.startswith(_GROUP) else None
 
 
-def _until(at: str | None, now: datetime) -> datetime:
+def _age_until(at: str | None, now: datetime) -> datetime:
     """When the age of this time reads differently."""
-    then = parse_time(at)
-    return now + timedelta(
-        seconds=86400.0 if then is None else times.seconds_until_age_changes((now - then).total_seconds())
-    )
+    parsed = parse_time(at)
+    if parsed is None:
+        return FOREVER
+    return now + timedelta(seconds=times.seconds_until_age_changes((now - parsed).total_seconds()))
 
 
 def _changed_at(tree: Worktree) -> str | None:

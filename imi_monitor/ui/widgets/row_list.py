@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import is_
 
-from rich.segment import Segment
 from textual import events
 from textual.cache import LRUCache
 from textual.content import Content
@@ -24,14 +23,11 @@ MakeLines = Callable[[], tuple[Content, ...]]
 class ListRow:
     """One row: its key and its lines, or a function that makes them when the row is first drawn."""
 
-    __slots__ = ("_lines", "_make", "end", "heading", "key")
+    __slots__ = ("_lines", "_make", "heading", "key")
 
-    def __init__(
-        self, key: str, lines: tuple[Content, ...] | MakeLines, *, heading: bool = False, end: Content | None = None
-    ) -> None:
+    def __init__(self, key: str, lines: tuple[Content, ...] | MakeLines, *, heading: bool = False) -> None:
         self.key = key
         self.heading = heading  # stands above other rows; the cursor does not start on it
-        self.end = end  # drawn behind the first line; it changes so often that the rest is cached without it
         self._make = lines if callable(lines) else None
         self._lines = None if callable(lines) else lines
 
@@ -44,8 +40,7 @@ class ListRow:
 
     def looks_like(self, other: ListRow) -> bool:
         """Whether text and styles are equal; `Content.__eq__` compares the text alone."""
-        mine, theirs = (*self.lines, self.end), (*other.lines, other.end)
-        return len(mine) == len(theirs) and all(map(_is_same, mine, theirs))
+        return len(self.lines) == len(other.lines) and all(map(Content.is_same, self.lines, other.lines))
 
 
 def message_row(text: Content | str) -> ListRow:
@@ -69,7 +64,6 @@ class RowList(CursorList):
         self._was_at_end = True
         self._moved_by_user = False  # until then the cursor stays on the first row, whichever that is
         self._strips: LRUCache[tuple[ListRow, int, bool, int], Strip] = LRUCache(600)
-        self._row_starts: LRUCache[tuple[int, bool], tuple[Content, list[Segment]]] = LRUCache(600)
 
     @property
     def cursor(self) -> str | None:
@@ -226,7 +220,6 @@ class RowList(CursorList):
     def forget_drawn(self) -> None:
         super().forget_drawn()
         self._strips.clear()
-        self._row_starts.clear()
 
     def draw_line(self, index: int, line: int, *, on_cursor: bool) -> Strip:
         return self._strip(self._rows[index], line, on_cursor, self.size.width)
@@ -241,25 +234,9 @@ class RowList(CursorList):
     def _draw(self, row: ListRow, line: int, on_cursor: bool, width: int) -> Strip:
         content = row.lines[line] if line < len(row.lines) else Content("")
         room = self._room_in(width)
-        if row.end is None or line:
-            segments, cells = self.to_segments(content, room, on_cursor=on_cursor), min(content.cell_length, room)
-        elif (cells := content.cell_length + row.end.cell_length) <= room:
-            segments = [
-                *self._start_segments(content, on_cursor),
-                *self.to_segments(row.end, room, on_cursor=on_cursor),
-            ]
-        else:
-            segments, cells = self.to_segments(content.append(row.end), room, on_cursor=on_cursor), room
-        return Strip(segments, cells).adjust_cell_length(width, self.base_style(on_cursor=on_cursor).rich_style)
-
-    def _start_segments(self, content: Content, on_cursor: bool) -> list[Segment]:
-        """The segments in front of a row's end, cached as long as the content is the same object."""
-        key = (id(content), on_cursor)
-        cached = self._row_starts.get(key)
-        if cached is None or cached[0] is not content:
-            segments = self.to_segments(content, content.cell_length, on_cursor=on_cursor)
-            cached = self._row_starts[key] = content, segments
-        return cached[1]
+        segments = self.to_segments(content, room, on_cursor=on_cursor)
+        strip = Strip(segments, min(content.cell_length, room))
+        return strip.adjust_cell_length(width, self.base_style(on_cursor=on_cursor).rich_style)
 
 
 def differing_cells(one: Strip, other: Strip) -> tuple[int, int]:
@@ -285,7 +262,3 @@ def _regions(changed: Iterable[tuple[int, int, int]]) -> Iterator[Region]:
         rows = [y for _, (y, _, _) in lines]
         if left < right:
             yield Region(left, rows[0], right - left, len(rows))
-
-
-def _is_same(one: Content | None, other: Content | None) -> bool:
-    return one is other or (one is not None and other is not None and one.is_same(other))
