@@ -25,14 +25,15 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.timer import Timer
 
-from imi_monitor import actions, paths
+from imi_monitor import paths
 from imi_monitor.actions.action import Request
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.snapshot import Snapshot, Worktree
+from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_conditions, commands, glyphs, themes
 from imi_monitor.ui.commands import Command
+from imi_monitor.ui.handlers.action_commands import ActionCommands
 from imi_monitor.ui.handlers.agent_commands import AgentCommands
 from imi_monitor.ui.handlers.display_commands import DisplayCommands
 from imi_monitor.ui.handlers.list_commands import ListCommands
@@ -48,7 +49,6 @@ from imi_monitor.ui.widgets.row_list import RowList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.action import Action, Outcome
     from imi_monitor.actions.context import Context
     from imi_monitor.engine import Engine
     from imi_monitor.ui.crash_marker import CrashMarker
@@ -97,6 +97,7 @@ class ImiApp(CrashSafeApp):
         self.home = HomeScreen(self._hints, self._badges, self.layout_changed, first)
         self.agent_commands = AgentCommands(self)
         self.worktree_commands = WorktreeCommands(self)
+        self._action_commands = ActionCommands(self)
         self._handlers = (self.agent_commands, self.worktree_commands, ListCommands(self), DisplayCommands(self))
         self.layout_file = LayoutFile(self, self.preferences.state_file, self._layout)
         self._connect = connect
@@ -289,7 +290,7 @@ class ImiApp(CrashSafeApp):
         if why:
             self.say(why, bad=True)
         elif command.kind == "action":
-            self._open_action(word)
+            self._action_commands.open(word)
         elif command.kind == "view":
             self.action_view(word)
         else:
@@ -351,7 +352,7 @@ class ImiApp(CrashSafeApp):
         if message.widget is self.home.worktrees.lines and group_of_row(message.key) is None:
             self.call_after_refresh(self.action_do, "menu")
 
-    # -- views and actions ------------------------------------------------------------------------------------------
+    # -- views ------------------------------------------------------------------------------------------------------
 
     def action_view(self, word: str) -> None:
         """Open a view; its own key within itself does nothing."""
@@ -375,45 +376,6 @@ class ImiApp(CrashSafeApp):
 
     def action_peek_at_chosen(self) -> None:
         self.agent_commands.do_peek()
-
-    def _open_action(self, word: str) -> None:
-        from imi_monitor.ui.dialogs.action_dialog import dialog_for
-
-        action = actions.find(word.replace("-", " ")) or actions.find(word)
-        if action is not None:
-            dialog = dialog_for(action, self.home.targets, self._context_of)
-            self.push_screen(dialog, lambda outcome: self._action_done(action, outcome))
-
-    def _context_of(self, tree: Worktree | None) -> Callable[[], Context]:
-        """Return how to open a context in the worktree's repository, where its name is unique.
-
-        If its folder has been removed meanwhile, another worktree of the same repository serves as well.
-        """
-        trees = self.home.shown.worktrees if self.home.shown is not None else ()
-        same = [other for other in trees if tree is not None and other.key.repo == tree.key.repo and not other.missing]
-        same.sort(key=lambda other: (other is not tree, not other.is_main))
-        paths = [other.path for other in same]
-
-        def open_context() -> Context:
-            return self.open_context(next((path for path in paths if os.path.isdir(path)), next(iter(paths), None)))
-
-        return open_context
-
-    def _action_done(self, action: Action, outcome: Outcome | None) -> None:
-        if outcome is None:
-            return
-        from imi_monitor.mux import multiplexer
-
-        lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
-        self.notify("\n".join(safe(line, 200) for line in lines[:5]) or "done", markup=False)
-        self.home.marks = frozenset()
-        name, path = outcome.data.get("worktree_name"), outcome.path
-        new = name if isinstance(name, str) and path is not None else None
-        self.home.select_name(new)
-        around = multiplexer.current()
-        if action.opens_worktree and around and new is not None and path is not None:
-            # only beside the dashboard: without a multiplexer a shell would replace it
-            self.run_and_say(lambda: multiplexer.open_worktree(around, path, new))
 
     # -- saved layout -----------------------------------------------------------------------------------------------
 
