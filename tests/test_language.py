@@ -15,7 +15,17 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FAMILIES = re.compile(r"imi_monitor/sources/agents/\w+/")  # one frame of files for every agent program
 SHARED_CLASS_NAMES: dict[str, str] = {}  # name: why it is defined twice
-GERUNDS_THAT_ARE_NOUNS = {"sighting", "reading", "string", "building", "tracking", "warning", "setting", "settings"}
+GERUNDS_THAT_ARE_NOUNS = {
+    "polling",
+    "sighting",
+    "reading",
+    "string",
+    "building",
+    "tracking",
+    "warning",
+    "setting",
+    "settings",
+}
 METAPHORS = {
     "acting", "asking", "doing", "foresight", "granting", "household", "keeping", "looking", "marks", "moments", "once",
     "parcel", "picture", "sentry", "survey", "taking", "telling", "told", "wish",
