@@ -289,7 +289,9 @@ def slow_git(tmp_path: Path, seconds: float) -> str:
     real = shutil.which("git")
     folder = tmp_path / "slow"
     folder.mkdir()
-    (folder / "git").write_text(f'#!/bin/sh\ncase " $* " in *" status "*) sleep {seconds};; esac\nexec {real} "$@"\n')
+    (folder / "git").write_text(
+        f'#!/bin/sh\ncase " $* " in *" status "*) : > {folder}/started; sleep {seconds};; esac\nexec {real} "$@"\n'
+    )
     (folder / "git").chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
 
@@ -314,7 +316,9 @@ def test_ctrl_c_does_not_wait_for_a_hanging_git(busy: Repo, tmp_path: Path) -> N
         imi_argv("status"), cwd=busy.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": slow_git(tmp_path, 50)},
     )  # fmt: skip
-    time.sleep(1.5)
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "slow" / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
