@@ -17,7 +17,7 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
-from imi_monitor.sources.files.polling_watcher import PollingWatcher
+from imi_monitor.sources.files.poll_watcher import PollWatcher
 from imi_monitor.sources.files.tiered_watcher import TieredWatcher, choose_watcher
 from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchPlan, WatchRoot, WatchSink, plan_watches
 from imi_monitor.sources.files.watchfiles_watcher import WatchfilesWatcher
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="co
 MAKERS: dict[str, Callable[[], FileWatcher]] = {
     "inotify": InotifyWatcher,
     "watchfiles": WatchfilesWatcher,
-    "polling": lambda: PollingWatcher(shortest=0.05),
+    "polling": lambda: PollWatcher(shortest=0.05),
     "tiers": lambda: TieredWatcher(InotifyWatcher()),
 }
 
@@ -94,7 +94,7 @@ def run_watcher(make: Callable[[], FileWatcher], make_root: MakeRoot, play: Play
         await watcher.start()
         try:
             await watcher.add(root)
-            if isinstance(watcher, PollingWatcher):
+            if isinstance(watcher, PollWatcher):
                 await asyncio.sleep(0.3)
             else:
                 await recorder.until(lambda: recorder.is_live(root.name))
@@ -256,7 +256,7 @@ def test_roots_beyond_the_limit_are_polled_until_they_are_active(tmp_path: Path)
     recorder = Recorder()
 
     async def main() -> None:
-        tiers = TieredWatcher(InotifyWatcher(), PollingWatcher(shortest=0.05), limit=40)  # half of it is used
+        tiers = TieredWatcher(InotifyWatcher(), PollWatcher(shortest=0.05), limit=40)  # half of it is used
         await tiers.start()
         for name in ("a", "b"):
             await tiers.add(recorder.root(name, tmp_path / name, deep=True))
@@ -291,7 +291,7 @@ def test_a_root_is_polled_when_the_kernels_limit_is_reached_early(tmp_path: Path
     recorder = Recorder()
 
     async def main() -> None:
-        tiers = TieredWatcher(InotifyWatcher(queue=LimitedQueue()), PollingWatcher(shortest=0.05))
+        tiers = TieredWatcher(InotifyWatcher(queue=LimitedQueue()), PollWatcher(shortest=0.05))
         await tiers.start()
         await tiers.add(recorder.root("r", tmp_path / "r", deep=True))
         await recorder.until(lambda: recorder.modes.get("r", ("",))[0] == "polling")

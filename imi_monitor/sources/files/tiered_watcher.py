@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
 from imi_monitor.model.errors import UsageError
-from imi_monitor.sources.files.polling_watcher import PollingWatcher
+from imi_monitor.sources.files.poll_watcher import PollWatcher
 from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchPlan, WatchRoot, WatchSink, plan_watches
 
 SHARE_OF_WATCHES = 0.5
@@ -25,11 +25,11 @@ _CHOICES = ("auto", "inotify", "watchfiles", "polling")
 class TieredWatcher(FileWatcher):
     """Distributes roots between a live watcher and a poller."""
 
-    def __init__(self, live: FileWatcher, polling: PollingWatcher | None = None, *, limit: int | None = None) -> None:
+    def __init__(self, live: FileWatcher, polling: PollWatcher | None = None, *, limit: int | None = None) -> None:
         self.name = live.name
         self.slow_start = live.slow_start
         self._live = live
-        self._polling = polling or PollingWatcher()
+        self._polling = polling or PollWatcher()
         self._limit = int((limit or kernel_limit()) * SHARE_OF_WATCHES)
         self._watches: dict[str, int] = {}  # live root -> number of watches, least recent activity first
         self._polled: dict[str, WatchRoot] = {}
@@ -164,7 +164,7 @@ def choose_watcher(wanted: str | None = None) -> FileWatcher:
     if name == "auto":
         name = "inotify" if sys.platform.startswith("linux") else "watchfiles"
     if name == "polling":
-        return PollingWatcher()
+        return PollWatcher()
     if name == "watchfiles":
         from imi_monitor.sources.files.watchfiles_watcher import WatchfilesWatcher
 
@@ -174,4 +174,4 @@ def choose_watcher(wanted: str | None = None) -> FileWatcher:
     try:
         return TieredWatcher(InotifyWatcher())
     except OSError:  # this user has no inotify instance left; polling needs none
-        return PollingWatcher()
+        return PollWatcher()

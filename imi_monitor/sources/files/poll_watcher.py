@@ -20,7 +20,7 @@ _MOST_FILES = 200_000  # of one root; the rest is not compared
 FileStamp = tuple[int, int, int]
 
 
-class PollingWatcher(FileWatcher):
+class PollWatcher(FileWatcher):
     """One task that walks over the roots in turn."""
 
     name = "polling"
