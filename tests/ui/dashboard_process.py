@@ -1,7 +1,7 @@
-"""`python -m tests.ui.dashboard_process WORLD…`: the real dashboard on hand-written worlds, for tests in a terminal.
+"""`python -m tests.ui.dashboard_process NAME…`: the real dashboard on hand-written snapshots, for tests in a terminal.
 
-The first world is shown at once, the next on each SIGUSR1, of which the file `published` counts those that came: the kernel
-makes one of two that come together. `hostile:NAME` is a rich world with that payload everywhere.
+The first snapshot is shown at once, the next on each SIGUSR1. The file `published` counts the signals, because the kernel merges
+two that come together. `hostile:NAME` is a rich snapshot with that payload in every text.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The demonstration's real repository at one moment of its script, always the same: a clock that goes when told, hashes that
-stay. What pictures are taken of: the dashboard over it, and every screen and dialog that asks git or the registry.
+"""The repository of `imi demo` at a fixed moment of its script, with a fixed clock and fixed hashes.
+
+Pictures of screens and dialogs that read git or the registry are taken over it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _TURNS = "012" * 11 + "22"  # whose step is next: half an hour of work, ever fas
 
 @dataclass(frozen=True)
 class Shop:
-    """The world, and what the engine saw of it at the last moment."""
+    """The demonstration's world, and the engine's snapshot at its last moment."""
 
     world: DemoWorld
     snapshot: Snapshot
@@ -43,13 +44,13 @@ class Shop:
         return Context(database=self.world.database, repo=where or self.world.trunk)
 
     def named(self, picture: str) -> str:
-        """With a folder as people have them, in place of one that has another name each time."""
+        """The picture with a usual folder name in place of the temporary one."""
         return picture.replace(self.world.folder, SHOWN)
 
 
 @lru_cache(1)
 def shop() -> Shop:
-    """Made once in a process: it takes some seconds. The surroundings of pictures must hold already."""
+    """The demonstration, made once in a process because it takes seconds; `stand_still` must be in effect."""
     folder = tempfile.mkdtemp(prefix="imi-", dir="/tmp")
     assert len(folder) == len(SHOWN)
     world = DemoWorld(folder)
@@ -66,14 +67,14 @@ def shop() -> Shop:
 
 
 def closed() -> None:
-    """Nothing of it stays behind."""
+    """Delete the demonstration's folder."""
     if shop.cache_info().currsize:
         shutil.rmtree(shop().world.folder, ignore_errors=True)
         shop.cache_clear()
 
 
 def _wait(world: DemoWorld, agent: str, worktree: str) -> None:
-    """Somebody stands in line, as `imi claim --wait` does while it runs."""
+    """An agent waits in line, as `imi claim --wait` does while it runs."""
     with Context(world.trunk, database=world.database) as context:
         me = host.identify_process(os.getpid())
         db.transact(context.connection, claim_queue.join, "shop", worktree, agent, me, task="T-7", seconds=86_400.0)
@@ -89,7 +90,7 @@ class _Clock:
 
 @contextmanager
 def _clock() -> Iterator[_Clock]:
-    """Moments are those of the script; a file written twice in a real second is news twice."""
+    """Times are those of the script, and a file written twice within a real second counts as two changes."""
     clock = _Clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(times, "clock", lambda: clock.now)
@@ -99,7 +100,7 @@ def _clock() -> Iterator[_Clock]:
 
 
 async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
-    """The script, with the real engine looking: each step is seen before the next one."""
+    """Run the script under the real engine, which sees each step before the next one begins."""
     lives = world.simulations()
     steps = [life.steps() for life in lives]
     async with engine.open_engine(world.database, [f"{world.trunk}/.git"]) as live:
@@ -116,14 +117,14 @@ async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
 
 
 def _seen(live: Engine, life: DemoAgentLife, step: str) -> Callable[[], object]:
-    """Whether the engine has noticed what an agent did now."""
+    """A condition: the engine has seen what an agent did now."""
     moment = times.stamp()
 
     def tree() -> Worktree:
         return next(one for one in live.snapshot.worktrees if one.key.worktree == life.actor.worktree)
 
     def clean(where: str) -> bool:
-        """Whether nothing is left there: in the folder ("tree") or in the next commit ("index") either."""
+        """Whether nothing is uncommitted in the folder ("tree") or staged ("index")."""
         git = tree().git
         return git is not None and all(getattr(file, where) in ".?" and file.index != "?" for file in git.files)
 
@@ -147,7 +148,7 @@ async def _until(true: Callable[[], object]) -> None:
 
 
 async def _calm(live: Engine) -> None:
-    """Nothing new for two seconds: by then everything was looked at again, and every pair was merged by way of trial."""
+    """Wait until no snapshot comes for two seconds: then all status is read and all merges are tried."""
     before, quiet = -1, 0
     while quiet < 20:
         quiet = quiet + 1 if live.snapshot.seq == before else 0

@@ -37,7 +37,7 @@ PAYLOADS = {
     "option": "--help -rf /",
 }
 
-# What no screen may let through: sequences that Textual itself never writes, and characters that nobody wants to see.
+# What must not reach the terminal: sequences that Textual itself never writes, and invisible or reordering characters.
 _POINTER = re.compile(rb"\x1b\]22;[a-z]+\x07")  # Textual's: the pointer's shape
 _BAD = (b"\x1b]", b"\x1bP", b"\x1b_", b"\x1b^", b"\x1bX", b"\x1bc", b"\x1b[2J", b"\x1b[6n", b"\x1b[c", b"\x1b[>31u")
 _BAD_CHARACTERS = "\u202e\u2066\u2069\u200f\u061c\u200b\u2060\ufeff\u00ad\U000e0041\u2028"
@@ -45,14 +45,14 @@ _STEERING = "\r\n\x1b"  # in Textual's own output; never in a text that is shown
 
 
 def leaked(output: bytes) -> list[str]:
-    """What of all payloads got through to the terminal as it was given."""
+    """The parts of the payloads that reached the terminal unchanged."""
     output = _POINTER.sub(b"", output)
     found = [repr(bad) for bad in _BAD if bad in output]
     return found + bad_characters(output.decode("utf-8", "replace"), but=_STEERING)
 
 
 def bad_characters(text: str, *, but: str = "") -> list[str]:
-    """Controls of any kind, and what hides or turns text around; a surrogate could not even be written."""
+    """Control characters, and characters that hide or reorder text, except those in `but`."""
     controls = (
         char for char in set(text) if ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 or 0xD800 <= ord(char) < 0xE000
     )

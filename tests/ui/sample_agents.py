@@ -1,4 +1,4 @@
-"""Hand-written pictures of worlds in which agents are seen: at work, asking, intruding, broken, gone."""
+"""Hand-written snapshots with agents: at work, asking, intruding, failed, dead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PERMISSION = "permission prompt"
 
 
 def pid(text: str) -> int:
-    """A number of its own for each."""
+    """A distinct process id for each text."""
     return 5000 + crc32(text.encode()) % 20_000
 
 
@@ -30,7 +30,7 @@ def agent(
     used: tuple[Evidence, ...] = (), rejected: tuple[RejectedEvidence, ...] = (), facts: SessionFacts | None = None,
     session: str = "", **other: Any,
 ) -> Agent:  # fmt: skip
-    """`session` tells several of one program apart; `other` are fields of the agent."""
+    """`session` distinguishes several agents of one program; `other` are fields of the agent."""
     truth = Truth(state, None if since is None else ago(since), source, confidence, detail, tool, used, rejected, ended)
     number = session or f"{cli}-{place}"
     made = Agent(
@@ -41,7 +41,7 @@ def agent(
 
 
 def with_agents(world: Snapshot, *agents: Agent) -> Snapshot:
-    """As the engine puts them together: each with its name and how it stands to the claim."""
+    """The snapshot with these agents, named and compared with the claims as the engine does it."""
     claims = {tree.key: tree.claim for tree in world.worktrees if tree.claim}
     return replace(world, agents=name_agents(agents, claims))
 
@@ -86,7 +86,7 @@ ENDED = agent("gemini", "review-123", states.COMPLETED, since=7300, session="old
 
 
 def at_work() -> Snapshot:
-    """The design's picture: one asks, three work, one nobody can tell."""
+    """One agent asks, three work, one is unknown."""
     return with_agents(sample_snapshots.busy(), EDITS, ASKS, TESTS, UNCLAIMED, GUESSED)
 
 

@@ -1,4 +1,4 @@
-"""Hand-written pictures of the world, and an engine that shows nothing else: no git, no disk, no clock but one that stands."""
+"""Hand-written snapshots, and an engine that publishes only them: no git, no files, a fixed clock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def clock() -> int:
 
 
 class FakeEngine:
-    """An engine as far as the dashboard knows one: it publishes what it is given, and stands still."""
+    """An engine that publishes the snapshots it is given."""
 
     def __init__(self, *snapshots: Snapshot) -> None:
         self._given = list(snapshots)
@@ -72,7 +72,7 @@ def live(*snapshots: Snapshot) -> Callable[[], AbstractAsyncContextManager[Engin
 
 
 def live_from(feed: FakeEngine) -> Callable[[], AbstractAsyncContextManager[Engine]]:
-    """The same with a feed into which more can be put."""
+    """The same with an engine that can be given more snapshots."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Engine]:

@@ -1,4 +1,4 @@
-"""Snapshots written by hand, for what is a pure function of them."""
+"""Builds small snapshots for tests of pure functions; all ages are relative to NOW."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Pictures of screens: an app on a hand-written world or on the demonstration's repository, played by keys, as an SVG that is
-the same on every machine.
+"""Pictures of screens as SVG, the same on every machine: the dashboard on hand-written snapshots or on the demonstration's
+repository, driven by keys.
 
-`make snap` accepts the pictures as they are now. Look at each one first (any browser shows an SVG): a picture nobody looked at
-proves nothing.
+`make snap` accepts the pictures as they are now. Look at each one first; any browser shows an SVG.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Agents on the dashboard, by keys: who waits, what one says, why imi says so, all of them for a lead."""
+"""Agents on the dashboard: rows, next, peek, explain and the lead's view, driven by keys."""
 
 from __future__ import annotations
 
@@ -78,13 +78,15 @@ def head(app: ImiApp) -> str:
 # -- rows -----------------------------------------------------------------------------------------------------------
 
 
-def test_who_needs_you_is_on_top_in_both_lists() -> None:
+def test_agents_that_need_attention_are_on_top_of_both_lists() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         names = [tree.key.worktree for tree in app.home.worktrees.listed]
-        assert names[:3] == ["review-123", "feat-ui", "devops-ci"], "who waits longest, then who waits, then who failed"
+        assert names[:3] == ["review-123", "feat-ui", "devops-ci"], (
+            "the longest waiting agent, then others that wait, then failed ones"
+        )
         shown = [agent_of_row(row.key) for row in app.home.panel(3).lines.rows]
         assert shown[:4] == ["codex:asks", made.ASKS.id, made.INTRUDER.id, made.FAILED.id]
-        assert None in shown[len(app.home.shown.agents) :], "who stands in line comes last"  # type: ignore[union-attr]
+        assert None in shown[len(app.home.shown.agents) :], "waiters come last"  # type: ignore[union-attr]
         for words in ("2 asking", "1 intruder", "1 failed", "3 working"):
             assert words in head(app)
 
@@ -99,7 +101,7 @@ def test_who_needs_you_is_on_top_in_both_lists() -> None:
         ((60, 20), ["(codex, unclaimed)", "asks: question 11m", "codex 2 intrudes", "(claude-1 +1)", "failed: API Error: 529"]),
     ],
 )  # fmt: skip
-def test_a_row_tells_who_is_there_and_what_that_one_does(size: tuple[int, int], words: list[str]) -> None:
+def test_a_worktree_row_shows_its_agent_and_activity(size: tuple[int, int], words: list[str]) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         for wanted in words:
             assert wanted in screen_text(app), wanted
@@ -152,12 +154,12 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
         (replace(made.INTRUDER, name="codex", claim="other", claimed_by="x"), "codex intrudes · apply_patch src/db.ts"),
     ],
 )
-def test_what_it_does_in_a_row(agent: states.Agent, words: str) -> None:
+def test_activity_of_an_agent_in_a_row(agent: states.Agent, words: str) -> None:
     assert agent_cells.activity(agent, short=True).plain == words
 
 
 @pytest.mark.parametrize("room", [36, 40, 51, 52, 60, 80, 120, 200])
-def test_lines_fit_and_columns_stand_below_each_other(room: int) -> None:
+def test_agent_rows_fit_and_their_columns_are_aligned(room: int) -> None:
     agents = [*made.trouble().agents, replace(made.ASKS, name="日本" * 20, key=None)]
     for lead in (False, True):
         plan = agent_row.plan_columns(
@@ -170,7 +172,7 @@ def test_lines_fit_and_columns_stand_below_each_other(room: int) -> None:
             assert {line.cell_length for (line,) in drawn} == {room}
 
 
-def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_agent_rows_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     real = agent_row.agent_lines
     monkeypatch.setattr(agent_row, "agent_lines", lambda one, *rest: drawn.append(one.id) or real(one, *rest))
@@ -189,7 +191,7 @@ def test_a_tick_that_changes_nothing_makes_no_row_anew(monkeypatch: pytest.Monke
     played(play, made.at_work())
 
 
-def test_the_key_bar_follows_whom_the_keys_are_about() -> None:
+def test_the_key_bar_follows_the_selected_agent() -> None:
     """At once, and not with the next second: nothing else has to happen."""
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
@@ -207,7 +209,7 @@ def test_the_key_bar_follows_whom_the_keys_are_about() -> None:
     played(play, made.at_work())
 
 
-def test_other_keys_from_the_settings_hold_in_the_views_of_agents_too() -> None:
+def test_keymap_settings_apply_in_agent_views() -> None:
     def chosen(app: ImiApp) -> object:
         return getattr(app.screen, "agent_id", None)
 
@@ -231,7 +233,7 @@ def test_other_keys_from_the_settings_hold_in_the_views_of_agents_too() -> None:
 # -- w --------------------------------------------------------------------------------------------------------------
 
 
-def test_w_goes_to_who_waits_longest_then_to_the_others_then_round() -> None:
+def test_w_visits_waiting_agents_longest_first_and_wraps_around() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("end")
         seen = []
@@ -240,18 +242,18 @@ def test_w_goes_to_who_waits_longest_then_to_the_others_then_round() -> None:
             await pilot.pause()
             seen.append(selected(app))
         assert seen[:2] == ["review-123", "feat-ui"]
-        assert set(seen[2:5]) == {"devops-ci", "feat-api", "fix-bug"}, "what failed, who intrudes, what collides"
+        assert set(seen[2:5]) == {"devops-ci", "feat-api", "fix-bug"}, "failed, intruding, colliding"
         assert seen[5] == "review-123"
 
     played(play, made.trouble())
 
 
-def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
+def test_w_reports_that_no_agent_waits_or_that_the_filter_hides_it() -> None:
     calm = made.with_agents(
         sample_snapshots.snapshot([sample_snapshots.tree("feat-api"), sample_snapshots.tree("feat-ui")]), made.EDITS
     )
 
-    async def nobody(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
+    async def without_agents(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("w")
         await wait_until(pilot, lambda: "nothing here needs you" in said(app))
 
@@ -261,11 +263,11 @@ def test_w_says_when_nobody_needs_you_or_the_filter_hides_who_does() -> None:
         await pilot.press("w")
         await wait_until(pilot, lambda: "nothing here needs you; 3 worktrees outside the list need you" in said(app))
 
-    played(nobody, calm)
+    played(without_agents, calm)
     played(hidden, made.at_work())
 
 
-def test_while_somebody_waits_the_way_there_comes_first_in_the_key_bar() -> None:
+def test_the_key_bar_starts_with_next_while_an_agent_waits() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         assert screen_text(app).splitlines()[-1].startswith(" w Next")
         feed.publish(sample_snapshots.busy())
@@ -277,7 +279,7 @@ def test_while_somebody_waits_the_way_there_comes_first_in_the_key_bar() -> None
 # -- a peek ---------------------------------------------------------------------------------------------------------
 
 
-def test_space_peeks_lives_and_esc_closes(tmp_path: Path) -> None:
+def test_space_opens_a_live_peek_and_esc_closes_it(tmp_path: Path) -> None:
     database, world = str(tmp_path / "iMi.db"), made.at_work()
     made.keep(database, world, told=made.acts()[:3])
 
@@ -296,7 +298,7 @@ def test_space_peeks_lives_and_esc_closes(tmp_path: Path) -> None:
     played(play, world, database)
 
 
-def test_a_peek_goes_to_the_others_and_to_who_waits(tmp_path: Path) -> None:
+def test_peek_keys_go_to_other_and_waiting_agents(tmp_path: Path) -> None:
     database, world = str(tmp_path / "iMi.db"), made.trouble()
     made.keep(database, world)
 
@@ -321,7 +323,7 @@ def test_a_peek_goes_to_the_others_and_to_who_waits(tmp_path: Path) -> None:
     played(play, world, database)
 
 
-def test_a_peek_at_what_is_not_kept_shows_what_is_seen_and_at_nobody_says_so(tmp_path: Path) -> None:
+def test_peek_without_a_recorded_session_shows_the_agents_screen_state(tmp_path: Path) -> None:
     database = str(tmp_path / "iMi.db")
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
@@ -335,7 +337,7 @@ def test_a_peek_at_what_is_not_kept_shows_what_is_seen_and_at_nobody_says_so(tmp
     played(play, made.at_work(), database)
 
 
-def test_what_the_registry_cannot_say_is_a_sentence_in_the_peek(tmp_path: Path) -> None:
+def test_peek_shows_a_sentence_when_the_registry_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "iMi.db").write_bytes(b"no database at all, but long enough to be looked at as one" * 40)
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
@@ -351,7 +353,7 @@ def test_what_the_registry_cannot_say_is_a_sentence_in_the_peek(tmp_path: Path) 
 
 @pytest.mark.parametrize("payload", list(PAYLOADS), ids=str)
 @pytest.mark.parametrize("width", [34, 58, 120])
-def test_a_line_of_a_session_is_harmless_and_fits(payload: str, width: int) -> None:
+def test_session_lines_in_the_peek_fit_and_are_harmless(payload: str, width: int) -> None:
     text = PAYLOADS[payload]
     line = TimelineLine(3, text, "tool_finished", text, text, text, 3.0, text, text, text)
     for drawn in (*drawn_line(line, width), *drawn_line(replace(line, outcome=None), width)):
@@ -362,7 +364,7 @@ def test_a_line_of_a_session_is_harmless_and_fits(payload: str, width: int) -> N
 # -- explain --------------------------------------------------------------------------------------------------------
 
 
-def test_explain_tells_what_was_believed_what_not_and_why() -> None:
+def test_explain_shows_used_and_rejected_evidence() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "E")
         await wait_until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen_text(app))
@@ -382,7 +384,7 @@ def test_explain_tells_what_was_believed_what_not_and_why() -> None:
     played(play, made.at_work())
 
 
-def test_panel_3_says_whom_a_key_is_about() -> None:
+def test_keys_apply_to_the_agent_selected_in_its_panel() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("3", "end", "up")
         await pilot.press("E")
@@ -395,7 +397,7 @@ def test_panel_3_says_whom_a_key_is_about() -> None:
 
 
 @pytest.mark.parametrize("width", [36, 60, 140])
-def test_an_explanation_fits_and_loses_no_word(width: int) -> None:
+def test_explanation_fits_its_width_without_losing_words(width: int) -> None:
     told = "one " * 60 + "last"
     agent = replace(
         made.EDITS, facts=replace(made.EDITS.facts, prompt=told, format_note="unknown (format) claude 9.9.9")
@@ -412,7 +414,7 @@ def test_an_explanation_fits_and_loses_no_word(width: int) -> None:
         assert words in text
 
 
-def test_what_nobody_knows_is_not_in_an_explanation() -> None:
+def test_unknown_facts_are_left_out_of_an_explanation() -> None:
     bare = replace(made.GUESSED, facts=SessionFacts(), pid=None, session=None, seen_at=None)
     text = "\n".join(line.plain for line in explanation_lines(bare, sample_snapshots.NOW, 100))
     assert "unknown is not idle" in text and "devops-ci has no claim" in text
@@ -423,7 +425,7 @@ def test_what_nobody_knows_is_not_in_an_explanation() -> None:
 # -- the lead's view ------------------------------------------------------------------------------------------------
 
 
-def test_the_lead_sees_all_by_group_with_what_was_done_today(tmp_path: Path) -> None:
+def test_leads_view_groups_all_agents_and_sums_up_today(tmp_path: Path) -> None:
     database, world = str(tmp_path / "iMi.db"), made.trouble()
     made.keep(database, world, told=made.acts())
 
@@ -447,7 +449,7 @@ def test_the_lead_sees_all_by_group_with_what_was_done_today(tmp_path: Path) -> 
     played(play, world, database)
 
 
-def test_the_leads_keys(tmp_path: Path) -> None:
+def test_keys_of_the_leads_view(tmp_path: Path) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("A")
         await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == "codex:asks")
@@ -489,11 +491,11 @@ def test_the_leads_keys(tmp_path: Path) -> None:
         ("!", {one.name for one in made.trouble().agents}),
     ],
 )
-def test_the_leads_filter(words: str, names: set[str]) -> None:
+def test_filter_of_the_leads_view(words: str, names: set[str]) -> None:
     assert {agent.name for agent in made.trouble().agents if filters.agent_matches(agent, words)} == names
 
 
-def test_before_the_first_look_nobody_is_missed() -> None:
+def test_leads_view_waits_for_the_first_reading_of_agents() -> None:
     unread = replace(sample_snapshots.busy(), health=())
 
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
@@ -508,7 +510,7 @@ def test_before_the_first_look_nobody_is_missed() -> None:
 # -- enter ----------------------------------------------------------------------------------------------------------
 
 
-def test_enter_goes_to_the_agents_own_pane_where_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enter_goes_to_the_agents_own_pane(monkeypatch: pytest.MonkeyPatch) -> None:
     gone: list[tuple[str, str]] = []
 
     def open_agent(around: str, agent: states.Agent, path: str, name: str) -> str:
@@ -544,7 +546,7 @@ def test_enter_goes_to_the_agents_own_pane_where_it_is_known(monkeypatch: pytest
     played(play, made.at_work())
 
 
-def test_an_agent_that_has_left_has_no_pane(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ended_agent_has_no_pane(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMUX", "/nowhere,1,0")
     assert multiplexer.may_have_pane(made.EDITS)
     assert not multiplexer.may_have_pane(replace(made.EDITS, truth=replace(made.EDITS.truth, ended=True)))
@@ -553,7 +555,7 @@ def test_an_agent_that_has_left_has_no_pane(monkeypatch: pytest.MonkeyPatch) -> 
     assert not multiplexer.may_have_pane(made.EDITS), "a pane of tmux is none of Zellij"
 
 
-def test_a_tool_without_a_target_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_without_a_target_is_shown_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = replace(made.TESTS, truth=replace(made.TESTS.truth, tool=ToolCall("Bash")))
     assert agent_cells.activity(agent).plain == "Bash"
 
@@ -583,7 +585,7 @@ def test_the_first_picture_waits_for_no_view() -> None:
 
 
 @pytest.mark.parametrize("width", [140, 100, 60])
-def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -> None:
+def test_a_suspended_agent_is_marked_in_every_view(tmp_path: Path, width: int) -> None:
     stopped = replace(made.EDITS, suspended=True)
     going_on = made.with_agents(sample_snapshots.busy(), made.EDITS)
     world = made.with_agents(sample_snapshots.busy(), stopped)
@@ -602,7 +604,7 @@ def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -
         )
         feed.publish(world)
         await wait_until(pilot, lambda: told in screen_text(app))
-        assert not toasts(app), "nobody is called for it"
+        assert not toasts(app), "no person is needed for it"
 
     played(play, world, str(tmp_path / "iMi.db"), (width, 40))
     (row,) = agent_row.agent_lines(
@@ -616,7 +618,7 @@ def test_a_suspended_agent_is_called_so_everywhere(tmp_path: Path, width: int) -
 
 
 @pytest.mark.parametrize("key", ["space", "E"])
-def test_who_died_stays_on_top_until_it_was_looked_at(tmp_path: Path, key: str) -> None:
+def test_a_dead_agent_stays_on_top_until_it_was_looked_at(tmp_path: Path, key: str) -> None:
     dead = replace(made.DEAD, key=made.key("devops-ci"))
     world = made.with_agents(sample_snapshots.busy(), dead, made.EDITS)
 
@@ -628,7 +630,7 @@ def test_who_died_stays_on_top_until_it_was_looked_at(tmp_path: Path, key: str) 
             assert app.screen.agent_id == wanted.id  # type: ignore[attr-defined]
             await pilot.press("escape")
             await wait_until(pilot, lambda: len(app.screen_stack) == 1)
-            assert feed.looked_at_them == looked_at, "who works needs no looking at"
+            assert feed.looked_at_them == looked_at, "a working agent does not count as looked at"
         feed.publish(made.with_agents(sample_snapshots.busy(), replace(dead, looked_at=True), made.EDITS))
         await wait_until(
             pilot, lambda: "1 dead" not in screen_text(app) and app.home.worktrees.listed[0].key.worktree == "feat-api"

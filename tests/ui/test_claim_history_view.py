@@ -1,4 +1,4 @@
-"""Claim history and queue over a real registry: who had it, how it ended, who waits behind whom."""
+"""Claim history and queue views over a real registry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def select(app: ImiApp, name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
-def test_history_and_line_of_one_worktree(repo: Repo, size: tuple[int, int]) -> None:
+def test_claim_history_and_line_of_one_worktree(repo: Repo, size: tuple[int, int]) -> None:
     repo.worktree("feat-api")
     repo.worktree("fix-bug")
     imi("claim", "feat-api", "--agent", "claude-1", "--task", "T-7", cwd=repo.path)
@@ -81,7 +81,7 @@ def test_history_and_line_of_one_worktree(repo: Repo, size: tuple[int, int]) -> 
         run_dashboard(repo, play, size)
 
 
-def test_a_worktree_that_nobody_claimed(repo: Repo) -> None:
+def test_claim_history_of_a_worktree_without_claims(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -113,7 +113,7 @@ def test_the_queue_is_live(repo: Repo, size: tuple[int, int]) -> None:
         run_dashboard(repo, play, size)
 
 
-def test_an_empty_queue_says_so(repo: Repo) -> None:
+def test_an_empty_queue_view_says_so(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("Q")
         await wait_until(pilot, lambda: "no agent is in line" in screen_text(app))
@@ -122,7 +122,7 @@ def test_an_empty_queue_says_so(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak"])
-def test_hostile_agents_and_reasons(repo: Repo, payload: str) -> None:  # T2
+def test_hostile_agents_and_reasons_in_claim_views(repo: Repo, payload: str) -> None:  # T2
     """Another program may have written anything into the registry."""
     repo.worktree("feat-api")
     imi("claim", "feat-api", "--agent", "one", cwd=repo.path)

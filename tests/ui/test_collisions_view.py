@@ -1,4 +1,4 @@
-"""The collisions view over real worktrees: the matrix, the cursor that stays by name, files and lines in conflict."""
+"""The collisions view over real worktrees: matrix, cursor, files and conflicting lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20)])
-def test_who_collides_and_in_which_lines(repo: Repo, size: tuple[int, int]) -> None:
+def test_colliding_worktrees_and_their_conflicting_lines(repo: Repo, size: tuple[int, int]) -> None:
     clash(repo.worktree("feat-api"), repo.worktree("fix-bug"))
     repo.worktree("feat-ui").write("other.txt", "alone\n")
 
@@ -53,7 +53,7 @@ def test_who_collides_and_in_which_lines(repo: Repo, size: tuple[int, int]) -> N
     run_dashboard(repo, play, size)
 
 
-def test_the_cursor_moves_by_keys_and_stays_by_name(repo: Repo) -> None:
+def test_matrix_cursor_moves_by_keys_and_is_kept_by_name(repo: Repo) -> None:
     trees = [repo.worktree(name) for name in ("feat-b", "feat-c")]
     clash(*trees)
     early = repo.worktree("feat-a")
@@ -79,7 +79,7 @@ def test_the_cursor_moves_by_keys_and_stays_by_name(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_a_collision_that_is_settled_goes_from_the_screen(repo: Repo) -> None:
+def test_a_resolved_collision_disappears(repo: Repo) -> None:
     trees = [repo.worktree(name) for name in ("feat-api", "fix-bug")]
     clash(*trees)
 
@@ -91,7 +91,7 @@ def test_a_collision_that_is_settled_goes_from_the_screen(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_with_the_trunk(repo: Repo) -> None:
+def test_collisions_with_the_trunk(repo: Repo) -> None:
     tree = repo.worktree("feat-api")
     tree.write("README.md", "mine\n")
     repo.write("README.md", "the trunk's\n")
@@ -122,7 +122,7 @@ def test_many_worktrees_scroll_under_the_cursor(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "b\udcffd"])
-def test_hostile_names_and_lines(repo: Repo, payload: str) -> None:  # T2
+def test_hostile_names_and_lines_in_collisions(repo: Repo, payload: str) -> None:  # T2
     trees = [repo.worktree(name) for name in ("feat-api", "fix-bug")]
     name = payload.replace("/", "_").encode("utf-8", "surrogateescape")[:200].decode("utf-8", "ignore") + "\nnew.txt"
     for number, tree in enumerate(trees):
@@ -136,7 +136,7 @@ def test_hostile_names_and_lines(repo: Repo, payload: str) -> None:  # T2
     run_dashboard(repo, play)
 
 
-def test_what_is_not_tried_yet_is_said_to_be() -> None:
+def test_an_untried_merge_is_marked_as_untried() -> None:
     a, b = Key("h", "app", "a"), Key("h", "app", "b")
     unknown, clean, hard = (Collision(a, b, ("x", "y"), tried) for tried in (None, (), ("x",)))
     assert [sign(one).plain for one in (unknown, clean, hard)] == ["2?", "2", "⚡1"]

@@ -21,7 +21,7 @@ from tests.helpers import Repo, imi
 from tests.ui.pilot_kit import record_terminal_writes, run_dashboard, screen_text, wait_until
 
 
-def test_nothing_was_done_yet(repo: Repo) -> None:
+def test_an_empty_command_log_says_so(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("at")
         await wait_until(pilot, lambda: "the dashboard has run no command yet" in screen_text(app))
@@ -34,7 +34,7 @@ def test_nothing_was_done_yet(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
-def test_what_was_done_and_the_twin_does_the_same(repo: Repo, size: tuple[int, int]) -> None:
+def test_a_logged_command_line_does_what_the_dashboard_did(repo: Repo, size: tuple[int, int]) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -71,7 +71,7 @@ def test_what_was_done_and_the_twin_does_the_same(repo: Repo, size: tuple[int, i
     run_dashboard(repo, play, size)
 
 
-def test_it_is_bounded_and_written_from_threads() -> None:
+def test_command_log_is_bounded_and_thread_safe() -> None:
     log = CommandLog()
 
     def act() -> None:
@@ -96,7 +96,7 @@ def test_it_is_bounded_and_written_from_threads() -> None:
 @pytest.mark.parametrize(
     "payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak", "b\udcffd"]
 )
-def test_hostile_commands(repo: Repo, payload: str) -> None:  # T2
+def test_hostile_text_in_the_command_log(repo: Repo, payload: str) -> None:  # T2
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         log = command_log.of(app)
         log.end(log.begin(payload, f"imi claim {payload}"), command_log.FAILED, [payload, payload])

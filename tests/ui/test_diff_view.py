@@ -40,7 +40,7 @@ def feat(repo: Repo) -> Repo:
     return made
 
 
-def test_kinds_by_key_and_by_tab(feat: Repo, repo: Repo) -> None:
+def test_kinds_of_diff_by_key_and_by_tab(feat: Repo, repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "staged words" in screen_text(app) and "brand new" in screen_text(app))
         assert "3 files +3 −1" in screen_text(app) and "return 2" in screen_text(app)
@@ -88,7 +88,7 @@ def test_files_hunks_and_the_list_beside(feat: Repo, repo: Repo) -> None:
     run_view(repo, "d", play, size=(140, 16))
 
 
-def test_the_readers_line_stays_while_the_worktree_changes(feat: Repo, repo: Repo) -> None:
+def test_cursor_stays_on_its_line_while_the_worktree_changes(feat: Repo, repo: Repo) -> None:
     text = "".join(f"line {number}\n" for number in range(300))
     feat.write("new.txt", text)
 
@@ -115,7 +115,7 @@ def test_the_readers_line_stays_while_the_worktree_changes(feat: Repo, repo: Rep
     run_view(repo, "d", play)
 
 
-def test_a_change_that_keeps_the_counts_is_seen(feat: Repo, repo: Repo) -> None:
+def test_diff_shows_a_change_with_equal_line_counts(feat: Repo, repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "return 2" in screen_text(app))
         feat.write("src/api.py", "def api():\n    return 7\n")
@@ -124,7 +124,7 @@ def test_a_change_that_keeps_the_counts_is_seen(feat: Repo, repo: Repo) -> None:
     run_view(repo, "d", play)
 
 
-def test_who_never_stops_changing_is_followed_all_the_same(feat: Repo, repo: Repo) -> None:
+def test_diff_follows_a_worktree_that_changes_all_the_time(feat: Repo, repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "return 2" in screen_text(app))
         for number in range(1000, 1300):
@@ -137,9 +137,7 @@ def test_who_never_stops_changing_is_followed_all_the_same(feat: Repo, repo: Rep
     run_view(repo, "d", play)
 
 
-def test_the_answer_to_a_question_that_was_dropped_is_not_shown(
-    feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_result_of_a_cancelled_read_is_not_shown(feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     released, answered = Event(), Event()
     real = action.read
 
@@ -164,7 +162,7 @@ def test_the_answer_to_a_question_that_was_dropped_is_not_shown(
     run_view(repo, "d", play)
 
 
-def test_a_long_diff_is_cut_and_tells_the_command(feat: Repo, repo: Repo) -> None:
+def test_a_long_diff_is_cut_and_names_the_command(feat: Repo, repo: Repo) -> None:
     feat.write("big.txt", "x\n" * 20_000)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -183,7 +181,7 @@ def test_a_long_diff_is_cut_and_tells_the_command(feat: Repo, repo: Repo) -> Non
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)])
-def test_hostile_text_is_harmless_at_every_width(feat: Repo, repo: Repo, size: tuple[int, int]) -> None:  # T2
+def test_hostile_text_in_a_diff_is_harmless_at_every_width(feat: Repo, repo: Repo, size: tuple[int, int]) -> None:  # T2
     feat.git("stash", "-q", "-u")
     name = HOSTILE.replace("/", "_")
     feat.write(f"{name}.py", f"{HOSTILE}\n{'日本👩‍👩‍👧' * 50}\n{'x' * 10_000}\n\t'''\n")
@@ -206,7 +204,7 @@ def test_hostile_text_is_harmless_at_every_width(feat: Repo, repo: Repo, size: t
     run_view(repo, "d", play, size=size)
 
 
-def test_nothing_conflict_rename_mode_and_submodule(repo: Repo, tmp_path: Path) -> None:
+def test_diff_of_no_change_conflict_rename_mode_and_submodule(repo: Repo, tmp_path: Path) -> None:
     made = repo.worktree("feat-x")
     inner = Repo.create(tmp_path / "inner")
 
@@ -234,7 +232,7 @@ def test_a_conflict_shows_both_sides(repo: Repo) -> None:
     run_view(repo, "d", play, tree="app")
 
 
-def test_unborn(tmp_path: Path) -> None:
+def test_diff_of_a_branch_without_commits(tmp_path: Path) -> None:
     git("init", "-q", "-b", "main", str(tmp_path / "fresh"), cwd=tmp_path)
     fresh = Repo(tmp_path / "fresh")
     fresh.write("first.txt", "first\n")
@@ -253,7 +251,7 @@ def test_unborn(tmp_path: Path) -> None:
     run_view(fresh, "d", play, tree="fresh")
 
 
-def test_a_deleted_worktree_is_said(feat: Repo, repo: Repo, tmp_path: Path) -> None:
+def test_diff_of_a_deleted_worktree_says_so(feat: Repo, repo: Repo, tmp_path: Path) -> None:
     feat.git("stash", "-q", "-u")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -266,7 +264,7 @@ def test_a_deleted_worktree_is_said(feat: Repo, repo: Repo, tmp_path: Path) -> N
     run_view(repo, "d", play)
 
 
-def test_the_editor_is_opened_at_the_line(
+def test_e_opens_the_editor_at_the_line(
     feat: Repo, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from imi_monitor.ui import editor

@@ -1,4 +1,4 @@
-"""The events view over a real log: it follows its end, turns pages back to the beginning, and filters."""
+"""The events view over a real registry: following the end, older pages, filters."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ async def opened(app: ImiApp, pilot: Pilot[Any]) -> None:
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
-def test_it_follows_its_end(repo: Repo, size: tuple[int, int]) -> None:
+def test_events_view_follows_its_end(repo: Repo, size: tuple[int, int]) -> None:
     repo.worktree("feat-api")
     write(200)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
-        await asyncio.to_thread(imi, "claim", "feat-api", "--agent", "somebody-new", cwd=repo.path)
-        await wait_until(pilot, lambda: "somebody-new" in screen_text(app))
+        await asyncio.to_thread(imi, "claim", "feat-api", "--agent", "agent-new", cwd=repo.path)
+        await wait_until(pilot, lambda: "agent-new" in screen_text(app))
         assert lines(app).cursor == lines(app).rows[-1].key
         await pilot.press("k", "k")
         kept = lines(app).cursor
-        await asyncio.to_thread(imi, "release", "feat-api", "--agent", "somebody-new", cwd=repo.path)
+        await asyncio.to_thread(imi, "release", "feat-api", "--agent", "agent-new", cwd=repo.path)
         await wait_until(pilot, lambda: "released" in screen_text(app))
-        assert lines(app).cursor == kept, "who reads is not pulled away"
+        assert lines(app).cursor == kept, "the cursor of a reader is not moved"
 
     run_dashboard(repo, play, size)
 
 
-def test_older_ones_come_as_one_scrolls_up(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scrolling_up_loads_older_events(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EventsView, "page_size", 50)
     write(170)
 
@@ -82,7 +82,7 @@ def test_older_ones_come_as_one_scrolls_up(repo: Repo, monkeypatch: pytest.Monke
     run_dashboard(repo, play)
 
 
-def test_more_than_is_held_is_not_read(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_view_keeps_a_bounded_number_of_events(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EventsView, "page_size", 20)
     monkeypatch.setattr(EventsView, "max_events", 30)
     write(200)
@@ -97,7 +97,7 @@ def test_more_than_is_held_is_not_read(repo: Repo, monkeypatch: pytest.MonkeyPat
     run_dashboard(repo, play)
 
 
-def test_filter_by_type_worktree_agent_and_text(repo: Repo) -> None:
+def test_events_are_filtered_by_type_worktree_agent_and_text(repo: Repo) -> None:
     repo.worktree("feat-api")
     write(3)
     write(2, kind="worktree.released")
@@ -127,7 +127,7 @@ def test_filter_by_type_worktree_agent_and_text(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_an_empty_log_says_so(repo: Repo) -> None:
+def test_an_empty_events_view_says_so(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await opened(app, pilot)
         await wait_until(pilot, lambda: "no events yet" in screen_text(app))
@@ -136,7 +136,7 @@ def test_an_empty_log_says_so(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("payload", ["[/b]", "\x1b]52;c;x\x07", "ev\u202eil", "日" * 40, "x" * 10_000, "line\nbreak"])
-def test_hostile_events(repo: Repo, payload: str) -> None:  # T2
+def test_hostile_text_in_events(repo: Repo, payload: str) -> None:  # T2
     connection = db.connect(paths.default_database())
     db.transact(
         connection, events.append_row, f"t.{payload}", payload, payload, agent_id=payload, data={payload: payload}

@@ -22,7 +22,7 @@ def row_of(app: ImiApp, path: str) -> str:
     return next((line for line in screen_text(app).split("\n") if path in line), "")
 
 
-def test_letters_lines_age_who_and_the_others(feat: Repo, repo: Repo) -> None:
+def test_columns_of_the_files_view(feat: Repo, repo: Repo) -> None:
     repo.worktree("fix-bug").write("README.md", "mine\n")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -65,7 +65,7 @@ def test_enter_opens_its_diff_and_the_cursor_stays_on_its_file(feat: Repo, repo:
     run_view(repo, "f", play)
 
 
-def test_the_editor(feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_e_opens_the_editor_on_the_file(feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(editor, "edit", lambda _app, _root, path, line=None: asked.append(path))
 
@@ -77,7 +77,7 @@ def test_the_editor(feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> 
     run_view(repo, "f", play)
 
 
-def test_nothing_changed_and_gone(repo: Repo) -> None:
+def test_files_view_of_an_unchanged_and_of_a_deleted_worktree(repo: Repo) -> None:
     made = repo.worktree("feat-x")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -90,7 +90,7 @@ def test_nothing_changed_and_gone(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)])
-def test_hostile_names_are_harmless_at_every_width(repo: Repo, size: tuple[int, int]) -> None:  # T2
+def test_hostile_file_names_are_harmless_at_every_width(repo: Repo, size: tuple[int, int]) -> None:  # T2
     made = repo.worktree("feat-x")
     made.write(f"{HOSTILE.replace('/', '_')}\n.txt", "x\n")
     made.write(f"{'日本👩‍👩‍👧' * 10}.txt", "x\n")

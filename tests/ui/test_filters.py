@@ -1,4 +1,4 @@
-"""The filter: what its words mean, and that one without a meaning is said."""
+"""The filter of the worktree list: its words, its states, and unknown words."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def found(text: str) -> set[str]:
         ("!", {"feat-api", "fix-Bug", "feat-ui", "devops-ci", "feat-gone", "review-9"}),
     ],
 )
-def test_what_the_words_mean(text: str, names: set[str]) -> None:
+def test_worktree_filter_words(text: str, names: set[str]) -> None:
     assert found(text) == names
 
 
-def test_every_state_can_be_asked_for() -> None:
+def test_every_state_of_is_can_be_filtered() -> None:
     for word in STATES:
         assert WorktreeFilter(f"is:{word}").problem == ""
 
 
-def test_a_state_nobody_knows_is_said_and_leaves_nothing_out() -> None:
+def test_an_unknown_state_is_reported_and_excludes_nothing() -> None:
     wrong = WorktreeFilter("is:dirti feat")
     assert "is:dirti" in wrong.problem and "is:dirty" in wrong.problem
     assert {tree.key.worktree for tree in wrong.apply(FACTS, ALL)} == {"feat-api", "feat-ui", "feat-gone"}
@@ -75,12 +75,12 @@ def test_a_state_nobody_knows_is_said_and_leaves_nothing_out() -> None:
     )
 
 
-def test_an_unfinished_word_is_no_mistake() -> None:
+def test_an_unfinished_filter_word_is_not_an_error() -> None:
     for text in ("is:", "is:d", "is:cl"):
         assert WorktreeFilter(text).problem == "" and len(found(text)) == len(ALL)
 
 
-def test_states_of_agents() -> None:
+def test_worktrees_are_filtered_by_states_of_agents() -> None:
     facts = SnapshotFacts(sample_agents.trouble(), sample_snapshots.NOW)
     trees = facts.snapshot.worktrees
 
@@ -92,10 +92,10 @@ def test_states_of_agents() -> None:
     assert those("is:intruded") == {"feat-api"}
     assert those("is:failed") == {"devops-ci"}
     assert those("is:dead") == set(), "whose place another has taken is not what the worktree is about"
-    assert those("@gemini") == {"feat-ui"}, "who has left is not there"
+    assert those("@gemini") == {"feat-ui"}, "an agent that has left does not count"
     assert those("@aider") == {"devops-ci"} and those("@codex-1") == {"fix-bug"}
     assert those("@codex") == {"feat-api", "fix-bug", "review-123"}
     died = snapshot_builder.facts(DIRTY, agents=(replace(sample_agents.DEAD, key=DIRTY.key),))
     assert [tree.key for tree in WorktreeFilter("is:dead").apply(died, [DIRTY])] == [DIRTY.key]
     stopped = snapshot_builder.facts(DIRTY, agents=(replace(sample_agents.EDITS, key=DIRTY.key, suspended=True),))
-    assert WorktreeFilter("is:working").apply(stopped, [DIRTY]) == [], "who is suspended works at nothing"
+    assert WorktreeFilter("is:working").apply(stopped, [DIRTY]) == [], "a suspended agent does not work"

@@ -1,4 +1,4 @@
-"""A real process that leaves the records of a real agent, seen by the real dashboard."""
+"""A real process that writes an agent's session files, shown by the real dashboard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def claude(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     agent.end()
 
 
-def test_from_its_prompt_to_its_death(repo: Repo, claude: Claude) -> None:
+def test_a_live_agent_is_shown_from_its_prompt_to_its_death(repo: Repo, claude: Claude) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "claude, unclaimed" in screen_text(app))
         claude.do("prompt make the tokens last")
@@ -52,7 +52,7 @@ def test_from_its_prompt_to_its_death(repo: Repo, claude: Claude) -> None:
     run_dashboard(repo, play)
 
 
-def test_one_where_another_holds_the_claim_is_loud(repo: Repo, claude: Claude) -> None:
+def test_a_live_intruder_is_reported(repo: Repo, claude: Claude) -> None:
     imi("claim", "feat-api", "--agent", "codex-1", "--pid", "1", cwd=repo.path)
     claude.do("prompt go")
 

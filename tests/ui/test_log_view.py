@@ -15,7 +15,7 @@ from tests.ui.pilot_kit import run_view, screen_strips, screen_text, wait_until
 from tests.ui.test_diff_view import HOSTILE
 
 
-def test_own_commits_graph_who_and_what_one_did(repo: Repo) -> None:
+def test_log_shows_own_commits_graph_author_and_diff(repo: Repo) -> None:
     made = repo.worktree("feat-x")
     imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)
     made.write("one.txt", "one\n")
@@ -46,7 +46,7 @@ def test_own_commits_graph_who_and_what_one_did(repo: Repo) -> None:
     run_view(repo, "L", play)
 
 
-def test_new_commits_come_in_and_the_cursor_stays(repo: Repo) -> None:
+def test_log_follows_new_commits_and_keeps_the_cursor(repo: Repo) -> None:
     made = repo.worktree("feat-x")
     made.write("one.txt", "one\n")
     made.commit("own one")
@@ -64,7 +64,7 @@ def test_new_commits_come_in_and_the_cursor_stays(repo: Repo) -> None:
     run_view(repo, "L", play)
 
 
-def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # T5
+def test_log_reads_pages_while_scrolling(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # T5
     monkeypatch.setattr(LogView, "page_size", 40)
     for number in range(110):
         repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
@@ -86,7 +86,7 @@ def test_pages_are_read_as_the_reader_gets_there(repo: Repo, monkeypatch: pytest
     run_view(repo, "L", play)
 
 
-def test_bounded_with_the_command_that_goes_on(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_is_bounded_and_names_the_command(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogView, "page_size", 2)
     monkeypatch.setattr(LogView, "max_commits", 4)
     for number in range(8):
@@ -103,7 +103,7 @@ def test_bounded_with_the_command_that_goes_on(repo: Repo, monkeypatch: pytest.M
     run_view(repo, "L", play)
 
 
-def test_unborn_and_gone(tmp_path: Any, repo: Repo) -> None:
+def test_log_of_a_branch_without_commits_and_of_a_deleted_worktree(tmp_path: Any, repo: Repo) -> None:
     git("init", "-q", "-b", "main", str(tmp_path / "fresh"), cwd=tmp_path)
 
     async def unborn(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -122,7 +122,7 @@ def test_unborn_and_gone(tmp_path: Any, repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20), (40, 12)])
-def test_hostile_commits_are_harmless_at_every_width(repo: Repo, size: tuple[int, int]) -> None:  # T2
+def test_hostile_commit_texts_are_harmless_at_every_width(repo: Repo, size: tuple[int, int]) -> None:  # T2
     made = repo.worktree("feat-x")
     made.git("commit", "-q", "--allow-empty", "-m", HOSTILE, "--author", f"{HOSTILE} <e@x>")
     made.git("commit", "-q", "--allow-empty", "-m", "日本👩‍👩‍👧" * 100)

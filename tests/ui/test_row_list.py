@@ -1,4 +1,4 @@
-"""The line list: the cursor follows its row, and only what looks different is painted."""
+"""RowList: the cursor follows its row, and only changed cells are painted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_cursor_follows_its_row() -> None:
     played(play)
 
 
-def test_keys_stay_within_the_list() -> None:
+def test_keys_keep_the_cursor_within_the_list() -> None:
     async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         lines.show([row(str(n)) for n in range(30)])
         await pilot.press("k")
@@ -72,7 +72,7 @@ def test_keys_stay_within_the_list() -> None:
     played(play)
 
 
-def test_only_changed_rows_are_painted() -> None:
+def test_rows_that_look_the_same_are_not_painted() -> None:
     async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         lines.show([row(str(n)) for n in range(8)])
         await pilot.pause()
@@ -87,7 +87,7 @@ def test_only_changed_rows_are_painted() -> None:
     played(play)
 
 
-def test_only_cells_that_look_different_are_painted() -> None:
+def test_only_cells_that_changed_are_painted() -> None:
     async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         starts = [Content.styled(f"feat-{n}  ", "green") for n in range(6)]
 
@@ -118,7 +118,7 @@ _over = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.sampled_fr
 
 @given(_pieces, _over)
 @settings(max_examples=200, deadline=None)
-def test_pieces_side_by_side_look_as_if_textual_had_drawn_them(
+def test_line_renderer_draws_what_textual_draws(
     pieces: list[tuple[str, str]], over: list[tuple[int, int, str]]
 ) -> None:
     content = Content("").join([Content.styled(text, style) if style else Content(text) for text, style in pieces])
@@ -138,7 +138,7 @@ def test_pieces_side_by_side_look_as_if_textual_had_drawn_them(
     assert "" not in [one.text for one in ours]
 
 
-def test_hostile_text_is_drawn_harmlessly() -> None:  # T2
+def test_row_list_draws_hostile_text_harmlessly() -> None:  # T2
     from imi_monitor.model.text import safe
 
     async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
@@ -152,7 +152,7 @@ def test_hostile_text_is_drawn_harmlessly() -> None:  # T2
     played(play)
 
 
-def test_a_row_that_only_changed_its_colour_is_painted_again() -> None:
+def test_a_row_with_another_colour_is_painted_again() -> None:
     """Two `Content` are equal when their text is: that must not decide what is painted."""
 
     async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
@@ -165,7 +165,7 @@ def test_a_row_that_only_changed_its_colour_is_painted_again() -> None:
     played(play)
 
 
-def test_what_the_eye_rests_on_does_not_move() -> None:
+def test_visible_rows_keep_their_place_when_rows_are_added_above() -> None:
     async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         names = [f"{n:02}" for n in range(40)]
         lines.show([row(name) for name in names])
@@ -184,7 +184,7 @@ def test_what_the_eye_rests_on_does_not_move() -> None:
     played(play)
 
 
-def test_until_somebody_moves_it_the_cursor_is_on_the_first_row_that_is_no_heading() -> None:
+def test_cursor_stays_on_the_first_row_below_a_heading_until_it_is_moved() -> None:
     async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         lines.show([row("b")])
         lines.show([row("a"), row("b")])

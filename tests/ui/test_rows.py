@@ -1,4 +1,4 @@
-"""What is drawn and what is not: hostile text in every panel and width, columns that keep their place, rows made once."""
+"""Rows of panels: hostile text at every width, aligned columns, and no drawing without a change."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_hostile_text_is_harmless_in_every_panel(text: str, size: tuple[int, int
 
 
 @pytest.mark.parametrize("room", range(36, 160, 3))
-def test_every_row_is_as_wide_as_its_room(room: int) -> None:
+def test_every_row_fits_its_width(room: int) -> None:
     trees = [
         snapshot_builder.tree(
             "feat-a-rather-long-name-that-goes-on",
@@ -295,7 +295,7 @@ def stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(times, "clock", lambda: moment)
 
 
-def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_worktree_rows_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 1 Hz only what is new costs anything: 200 rows that look the same are not even built."""
     trees = tuple(snapshot_builder.tree(f"feat-{n:03}", by="x") for n in range(200))
     drawn: list[str] = []
@@ -372,7 +372,7 @@ def test_nothing_is_written_while_nothing_changes(monkeypatch: pytest.MonkeyPatc
     fed(play, snapshot_builder.world(snapshot_builder.tree("feat-a", by="x", changed=3), snapshot_builder.tree("main")))
 
 
-def test_time_alone_draws_when_something_reads_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ages_are_redrawn_only_when_they_read_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     start = times.now().replace(second=2, microsecond=0)
     moment = [start]
     monkeypatch.setattr(times, "now", lambda: moment[0])
@@ -406,7 +406,7 @@ def test_time_alone_draws_when_something_reads_otherwise(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, paused: bool) -> None:
+def test_resizing_and_back_draws_the_same_screen(monkeypatch: pytest.MonkeyPatch, paused: bool) -> None:
     """Another size is drawn at once: no second has to pass, and no age to go on."""
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
@@ -429,7 +429,7 @@ def test_there_and_back_again_looks_as_before(monkeypatch: pytest.MonkeyPatch, p
     fed(play, snapshot_builder.world(*(snapshot_builder.tree(f"feat-{n}", by="claude-1", changed=n) for n in range(9))))
 
 
-def test_who_is_busy_is_counted_until_it_ends() -> None:
+def test_busy_worktrees_are_counted_until_they_stop() -> None:
     at = times.stamp(snapshot_builder.NOW - timedelta(seconds=50))
     facts = snapshot_builder.facts(
         replace(snapshot_builder.tree("a"), last_change=Change("app", "a", "modified", "f", at))
@@ -438,7 +438,7 @@ def test_who_is_busy_is_counted_until_it_ends() -> None:
     assert header.lasts_until(None, snapshot_builder.NOW).second == 0
 
 
-def test_the_facts_of_one_snapshot_are_worked_out_once() -> None:
+def test_snapshot_facts_are_computed_once() -> None:
     one, two = snapshot_builder.tree("a"), snapshot_builder.tree("b")
     facts = snapshot_builder.facts(one, two, collisions=(snapshot_builder.conflict(one, two),))
     assert facts.conflicts == {one.key: 1, two.key: 1}

@@ -1,4 +1,4 @@
-"""The long sheet: only what is on the screen is made, and the reader's line stays."""
+"""Sheet: only visible rows are made, and the cursor's row keeps its place."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shown(sheet: Sheet) -> list[str]:
     return ["".join(segment.text for segment in sheet.render_line(y)).strip() for y in range(sheet.size.height)]
 
 
-def test_only_the_rows_on_the_screen_are_made() -> None:
+def test_sheet_makes_only_visible_rows() -> None:
     made: set[int] = set()
 
     def draw(row: int, _width: int) -> Content:
@@ -70,7 +70,7 @@ def test_the_cursor_goes_to_the_edge_or_stays_a_third_down() -> None:
     played(reading, steady=True)
 
 
-def test_the_readers_line_stays_when_rows_come_above_it() -> None:
+def test_cursor_row_keeps_its_place_when_rows_are_added_above() -> None:
     async def play(sheet: Sheet, pilot: Pilot[Any]) -> None:
         sheet.show(100, lambda row, _: Content(f"line {row}"))
         await pilot.press(*"jjjjjjjjjjjjjjjjjjjj")
@@ -82,7 +82,7 @@ def test_the_readers_line_stays_when_rows_come_above_it() -> None:
     played(play, steady=True)
 
 
-def test_only_what_looks_different_is_painted() -> None:
+def test_sheet_paints_only_changed_rows() -> None:
     async def play(sheet: Sheet, pilot: Pilot[Any]) -> None:
         sheet.show(100, lambda row, _: Content(f"line {row}"))
         await pilot.pause()
@@ -97,7 +97,7 @@ def test_only_what_looks_different_is_painted() -> None:
     played(play)
 
 
-def test_the_wheel_takes_the_cursor_along() -> None:
+def test_the_wheel_moves_the_cursor_with_the_rows() -> None:
     async def play(sheet: Sheet, pilot: Pilot[Any]) -> None:
         sheet.show(100, lambda row, _: Content(str(row)))
         await pilot.pause()

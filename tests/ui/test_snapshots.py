@@ -135,12 +135,12 @@ def test_picture(picture: Picture, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     check(picture, taken(picture, monkeypatch), tmp_path / "received.svg")
 
 
-def test_names_are_not_given_twice() -> None:
+def test_pictures_have_unique_names() -> None:
     names = [picture.name for picture in PICTURES]
     assert len(names) == len(set(names))
 
 
-def test_no_picture_is_left_over() -> None:
+def test_every_picture_file_belongs_to_a_picture() -> None:
     if ACCEPTING:
         for name in unused(PICTURES):
             (FOLDER / name).unlink()
@@ -151,7 +151,7 @@ def test_a_picture_is_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken(PICTURES[0], monkeypatch) == taken(PICTURES[0], monkeypatch)
 
 
-def test_what_is_different_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_screen_fails_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = taken(Picture(PICTURES[0].name, sample_snapshots.needy), monkeypatch)
     if not ACCEPTING:
         with pytest.raises(pytest.fail.Exception, match="looks different"):

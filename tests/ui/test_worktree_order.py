@@ -1,4 +1,4 @@
-"""Order and groups: what needs a person on top, steady ties, headings that stay."""
+"""Sorts and groups of the worktree list."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def names(order: WorktreeOrder) -> list[str]:
         ("type", ["aiops-c", "feat-a", "feat-b", "fix-z", "main"]),
     ],
 )
-def test_the_orders(sort: str, expected: list[str]) -> None:
+def test_every_sort_of_the_worktree_list(sort: str, expected: list[str]) -> None:
     assert names(WorktreeOrder(sort)) == expected
 
 
-def test_every_order_is_the_same_however_the_sources_list_them() -> None:
+def test_sorting_does_not_depend_on_the_input_order() -> None:
     for sort in SORTS:
         orders = {
             tuple(t.key.worktree for t in WorktreeOrder(sort).sorted(FACTS, shuffled))
@@ -50,12 +50,12 @@ def test_every_order_is_the_same_however_the_sources_list_them() -> None:
         assert len(orders) == 1, sort
 
 
-def test_backwards() -> None:
+def test_backwards_reverses_every_sort() -> None:
     assert names(WorktreeOrder("name", backwards=True)) == list(reversed(names(WorktreeOrder("name"))))
     assert names(WorktreeOrder("dirty", backwards=True))[-1] == "aiops-c"
 
 
-def test_what_was_never_asked_is_not_taken_for_clean_or_level() -> None:
+def test_unread_worktrees_are_not_sorted_as_clean_or_level() -> None:
     unknown = snapshot_builder.tree("feat-0", git=None)
     facts = snapshot_builder.facts(unknown, MAIN)
     for sort in ("ahead", "dirty"):
@@ -70,7 +70,7 @@ def test_groups_have_headings_and_fold() -> None:
     ]  # fmt: skip
 
 
-def test_a_group_loses_nobody() -> None:
+def test_grouping_keeps_every_worktree() -> None:
     for group in GROUPS:
         rows = WorktreeOrder(group=group).arranged(FACTS, ALL)
         assert sorted(row.key.worktree for row in rows if isinstance(row, Worktree)) == sorted(
@@ -78,11 +78,11 @@ def test_a_group_loses_nobody() -> None:
         )
 
 
-def test_next_goes_round() -> None:
+def test_next_in_wraps_around() -> None:
     assert [next_in(["a", "b"], now) for now in ("a", "b", "gone")] == ["b", "a", "a"]
 
 
-def test_who_waits_for_you_comes_first_the_most_patient_of_all() -> None:
+def test_worktrees_with_the_longest_waiting_agent_come_first() -> None:
     facts = SnapshotFacts(sample_agents.trouble(), sample_snapshots.NOW)
     trees = facts.snapshot.worktrees
     for shuffled in itertools.permutations(trees):
@@ -90,7 +90,7 @@ def test_who_waits_for_you_comes_first_the_most_patient_of_all() -> None:
         assert ordered == ["review-123", "feat-ui", "devops-ci", "feat-api", "fix-bug", "trunk-main"]
 
 
-def test_where_somebody_is_comes_before_where_nobody_is() -> None:
+def test_worktrees_in_use_come_before_unused_ones() -> None:
     lived_in, left, empty = (
         snapshot_builder.tree("zz"),
         snapshot_builder.tree("feat-y"),
