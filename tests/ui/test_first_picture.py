@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -166,6 +168,26 @@ def test_feed_scrolls_to_a_new_line_in_the_same_frame() -> None:
 
 def replace_key(row: Any, number: int) -> Any:
     return type(row)(str(number), row.lines)
+
+
+def test_start_imports_no_dialog_view_or_action() -> None:
+    """Every module imported before the first paint delays it; what only a key needs is imported when it is pressed."""
+    code = "import sys, imi_monitor.ui.dashboard, imi_monitor.ui.app; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    late = (
+        "ui.dialogs.",
+        "ui.views.",
+        "ui.menu_entries",
+        "actions.claims",
+        "mux.",
+        "engine",
+        "sources.",
+        "model.fuzzy",
+        "git.",
+    )
+    assert [
+        name for name in done.stdout.split() if name.startswith(tuple(f"imi_monitor.{part}" for part in late))
+    ] == []
 
 
 # -- how it comes to be known -------------------------------------------------------------------------------------------

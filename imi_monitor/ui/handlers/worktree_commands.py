@@ -13,7 +13,6 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_conditions
-from imi_monitor.ui.dialogs.menu import Menu
 from imi_monitor.ui.panels.worktrees_panel import group_of_row
 
 TYPE_CHECKING = False
@@ -58,6 +57,7 @@ class WorktreeCommands:
     def do_open_with(self) -> None:
         from imi_monitor.mux import multiplexer
         from imi_monitor.ui import menu_entries
+        from imi_monitor.ui.dialogs.menu import Menu
 
         tree = self._home.selected_tree
         if tree is None:
@@ -116,6 +116,7 @@ class WorktreeCommands:
 
     def do_copy(self) -> None:
         from imi_monitor.ui import menu_entries
+        from imi_monitor.ui.dialogs.menu import Menu
 
         tree = self._home.selected_tree
         if tree is None:
