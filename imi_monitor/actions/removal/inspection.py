@@ -162,9 +162,9 @@ def _check_files(inspected: WorktreeInspection, status: GitStatus) -> None:
         if files:
             inspected.add(code, f"{count(len(files), 'file')} {words}", files)
     admin_dir = inspected.found.admin_dir or ""
-    doing = inspected.query("whether a git operation is in progress", lambda: operation_in_progress(admin_dir))
-    if doing:
-        inspected.add("operation", f"a {doing} is in progress")
+    in_progress = inspected.query("whether a git operation is in progress", lambda: operation_in_progress(admin_dir))
+    if in_progress:
+        inspected.add("operation", f"a {in_progress} is in progress")
     _check_ignored(inspected, status)
 
 

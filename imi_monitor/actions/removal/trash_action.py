@@ -254,8 +254,8 @@ def _entries(context: Context) -> list[trash.TrashEntry]:
 def _describe_entry(context: Context, entry: trash.TrashEntry) -> str:
     clock = grace_period.age_by_clock(entry)
     age = times.age(clock) if clock is not None else "? (date in the future)"
-    gone = "" if restore.trashed_worktree(context, entry).in_trash else "  DELETED on disk: cannot be restored"
-    return f"{entry.id}  {age:>4}  {_name(entry)}  {entry.how} by {safe(entry.removed_by)}{gone}"
+    deleted = "" if restore.trashed_worktree(context, entry).in_trash else "  DELETED on disk: cannot be restored"
+    return f"{entry.id}  {age:>4}  {_name(entry)}  {entry.how} by {safe(entry.removed_by)}{deleted}"
 
 
 def _describe_candidate(one: PurgeCandidate) -> str:

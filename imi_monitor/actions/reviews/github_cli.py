@@ -66,8 +66,8 @@ def view_pull_request(
     if done.returncode == _NOT_LOGGED_IN:
         raise GhUnavailable("gh is not logged in (`gh auth login`)")
     if done.returncode or done.capped:
-        said = printable_lines(done.stderr)
-        raise GhUnavailable(f"gh failed ({said[0] if said else f'exit status {done.returncode}'})")
+        error_lines = printable_lines(done.stderr)
+        raise GhUnavailable(f"gh failed ({error_lines[0] if error_lines else f'exit status {done.returncode}'})")
     return parse_answer(done.stdout, mention)
 
 

@@ -71,9 +71,9 @@ def _plan(wanted: CreationRequest, pull_request: FetchedPullRequest, choice: Bra
 
 
 def _follow(context: Context, plan: CreationPlan, pull_request: FetchedPullRequest, agent: str) -> list[str]:
-    made = next(one for one in worktree_lookup.list_worktrees(context, plan.repository) if one.path == plan.path)
+    review = next(one for one in worktree_lookup.list_worktrees(context, plan.repository) if one.path == plan.path)
     try:
-        done = update_review(context, made, pull_request, agent)
+        done = update_review(context, review, pull_request, agent)
     except Refused as refusal:
         return [refusal.sentence]
     return [_ahead_text(done.ahead, pull_request)] if done.ahead else []
@@ -124,9 +124,9 @@ def update_review(context: Context, found: Target, pull_request: FetchedPullRequ
             fast_forward(git, pull_request.sha)
         except Refused as refusal:  # the worktree changed since the checks
             raise _cannot(found, refusal.sentence, code=refusal.code, details=refusal.details) from refusal
-    made = ReviewUpdate(branch, head, pull_request.sha if behind else head, behind, ahead)
-    _record(context, found, pull_request, made, agent)
-    return made
+    update = ReviewUpdate(branch, head, pull_request.sha if behind else head, behind, ahead)
+    _record(context, found, pull_request, update, agent)
+    return update
 
 
 def _worktree(found: Target) -> tuple[Git, str]:
@@ -137,9 +137,9 @@ def _worktree(found: Target) -> tuple[Git, str]:
         raise _cannot(found, "its folder is gone: run `imi repair` if it was moved, else `imi prune`", code="missing")
     if found.linked is not None and not layout.points_back(found.admin_dir, found.path):
         raise _cannot(found, "its .git file does not belong to it (tampered with, or a copy)", code="tampered")
-    doing = operation_in_progress(found.admin_dir)
-    if doing is not None:
-        raise _cannot(found, f"a {doing} is in progress there: finish or abort it first", code="operation")
+    in_progress = operation_in_progress(found.admin_dir)
+    if in_progress is not None:
+        raise _cannot(found, f"a {in_progress} is in progress there: finish or abort it first", code="operation")
     if found.branch is None:
         raise _cannot(found, "no branch is checked out there (detached HEAD): `git switch` to one", code="detached")
     return untrusted_git(found.repository, found.admin_dir, found.path), found.branch

@@ -110,9 +110,9 @@ def _changes(result: SyncResult, check: bool) -> list[str]:
     lines = []
     for name, _, report in result.worktrees:
         parts = zip(words, (report.linked, report.moved, report.removed), strict=True)
-        said = [f"{word} {', '.join(map(safe, names))}" for word, names in parts if names]
-        if said:
-            lines.append(f"{safe(name)}: {'; '.join(said)}")
+        changes = [f"{word} {', '.join(map(safe, names))}" for word, names in parts if names]
+        if changes:
+            lines.append(f"{safe(name)}: {'; '.join(changes)}")
     return lines
 
 

@@ -113,13 +113,13 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
 
     data = {key: str(value) for key, value in operation.data.items()}
     common_dir = repositories.list_common_dirs(context.connection).get(operation.repo_name)
-    said: str | None = None
+    summary: str | None = None
     if common_dir and os.path.isdir(data["path"]) and os.path.isdir(data["admin_dir"]):
         git = context.git(layout.repository_at(common_dir)).at(data["admin_dir"], data["path"])
         began = times.parse(operation.started_at)
-        said = recover_fast_forward(git, data["before"], data["after"], began=began.timestamp() if began else 0.0)
+        summary = recover_fast_forward(git, data["before"], data["after"], began=began.timestamp() if began else 0.0)
     db.transact(context.connection, operations.finish, operation.id)
-    return said and f"a merge into {safe(data['base'])} was interrupted: {said}"
+    return summary and f"a merge into {safe(data['base'])} was interrupted: {summary}"
 
 
 def _find_source(context: Context, request: Request) -> Target:
@@ -189,9 +189,9 @@ def _require_clean(context: Context, found: Target, agent: str) -> None:
                 f"{shown} is claimed by {safe(holder or '')}: let its owner merge, or take it over", code="claimed"
             )
     admin = found.admin_dir or found.repository.common_dir
-    going_on = operation_in_progress(admin)
-    if going_on:
-        raise Refused(f"a {going_on} is in progress in {shown}: finish or abort it first", code="operation")
+    in_progress = operation_in_progress(admin)
+    if in_progress:
+        raise Refused(f"a {in_progress} is in progress in {shown}: finish or abort it first", code="operation")
     status = read_status(worktree_lookup.git_in(context, found), untracked="no")
     dirty = [*status.conflicted, *status.staged, *status.unstaged]
     if dirty:
@@ -244,11 +244,11 @@ def _merge(context: Context, found: Target, plan: MergePlan, request: Request, r
         return sha
     operation = db.transact(context.connection, _begin, repo_name, found.name, plan, sha)
     with _SignalsBlocked():
-        there = git.at(plan.into.admin_dir or "", plan.into.path)
+        base_git = git.at(plan.into.admin_dir or "", plan.into.path)
         try:
-            fast_forward(there, sha)
+            fast_forward(base_git, sha)
         except BaseException:
-            db.transact(context.connection, _after_failure(there, plan.base_sha, sha), operation)
+            db.transact(context.connection, _after_failure(base_git, plan.base_sha, sha), operation)
             raise
         db.transact(context.connection, _record_merged, repo_name, found.name, plan, sha, operation)
     return sha
