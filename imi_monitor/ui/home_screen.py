@@ -25,8 +25,7 @@ from imi_monitor.ui.filters import WorktreeFilter
 from imi_monitor.ui.panel_layout import PanelLayout, width_class
 from imi_monitor.ui.panels import DETAIL_NUMBERS, PANELS, Panel, in_grid_order
 from imi_monitor.ui.panels.agents_panel import AgentsPanel
-from imi_monitor.ui.panels.changes_panel import ChangesPanel
-from imi_monitor.ui.panels.events_panel import EventsPanel
+from imi_monitor.ui.panels.feed_panel import FeedPanel
 from imi_monitor.ui.panels.panel import FOREVER
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row, row_key
 from imi_monitor.ui.saved_layout import SavedLayout
@@ -286,7 +285,8 @@ class HomeScreen(FastScreen):
     def restrict_feeds(self) -> None:
         """Let changes and events show the selected worktree only, if that is switched on."""
         only = self.selected if self.only_selected else None
-        self.query_one(ChangesPanel).only = self.query_one(EventsPanel).only = only
+        for feed in self.query(FeedPanel):
+            feed.only = only
 
     # -- panels and filter ------------------------------------------------------------------------------------------
 

@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
-from imi_monitor.model.snapshot import Key, Snapshot
-from imi_monitor.model.text import safe
+from textual.content import Content
+
+from imi_monitor.model.snapshot import RegistryEvent, Snapshot
 from imi_monitor.ui import cells
-from imi_monitor.ui.panels.panel import Panel
-from imi_monitor.ui.widgets.row_list import ListRow
-
-_SHOWN = 300
+from imi_monitor.ui.panels.feed_panel import FeedPanel
 
 
-class EventsPanel(Panel):
+class EventsPanel(FeedPanel[RegistryEvent]):
     number = 5
     grid_place = 50
     label = "Events"
-    empty_message = "no events yet"
     source = "registry"
-    follows_end = True
-    only: Key | None = None  # show this worktree only
+    empty_message = "no events yet"
+    empty_of_worktree = "no events of {} yet"
 
-    def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
-        """Rows show clock times, not ages: they change only with the events."""
-        return (snapshot.events, self.only)
+    def entries(self, snapshot: Snapshot) -> Sequence[RegistryEvent]:
+        return snapshot.events
 
-    def subject(self) -> str:
-        return safe(self.only.worktree, 30) if self.only else ""
+    def entry_key(self, entry: RegistryEvent) -> str:
+        return str(entry.seq)
 
-    def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
-        lines = snapshot.events
-        if self.only is not None:
-            lines = tuple(e for e in lines if (e.repo, e.worktree) == (self.only.repo, self.only.worktree))
-        room = self.room
-        return [
-            self.row(str(line.seq), (line, room), lambda line=line: (cells.event_line(line, room),))  # type: ignore[misc]
-            for line in lines[-_SHOWN:]
-        ]
-
-    def empty_text(self, snapshot: Snapshot) -> str:
-        return f"no events of {safe(self.only.worktree)} yet" if self.only else self.empty_message
+    def entry_line(self, entry: RegistryEvent, room: int) -> Content:
+        return cells.event_line(entry, room)
 
 
 PANEL = EventsPanel

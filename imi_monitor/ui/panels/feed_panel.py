@@ -1,0 +1,58 @@
+"""The base of panels that list log entries, the newest last, of all worktrees or of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Generic, TypeVar
+
+from textual.content import Content
+
+from imi_monitor.model.change import Change
+from imi_monitor.model.snapshot import Key, RegistryEvent, Snapshot
+from imi_monitor.model.text import safe
+from imi_monitor.ui.panels.panel import Panel
+from imi_monitor.ui.widgets.row_list import ListRow
+
+E = TypeVar("E", Change, RegistryEvent)
+
+_MAX_ROWS = 300
+
+
+class FeedPanel(Panel, Generic[E]):
+    """Subclasses give the entries of a snapshot and draw one. Rows show clock times, so no age makes them change."""
+
+    follows_end = True
+    empty_of_worktree = ""  # what an empty panel says about one worktree
+    only: Key | None = None  # show this worktree only
+
+    def entries(self, snapshot: Snapshot) -> Sequence[E]:
+        raise NotImplementedError
+
+    def entry_key(self, entry: E) -> str:
+        raise NotImplementedError
+
+    def entry_line(self, entry: E, room: int) -> Content:
+        raise NotImplementedError
+
+    def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        return (self.entries(snapshot), self.only)
+
+    def subject(self) -> str:
+        return safe(self.only.worktree, 30) if self.only else ""
+
+    def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
+        entries, only, room = self.entries(snapshot), self.only, self.room
+        if only is not None:
+            entries = [entry for entry in entries if (entry.repo, entry.worktree) == (only.repo, only.worktree)]
+        return [
+            self.row(self.entry_key(entry), (entry, room), partial(self._entry_lines, entry, room))
+            for entry in entries[-_MAX_ROWS:]
+        ]
+
+    def _entry_lines(self, entry: E, room: int) -> tuple[Content, ...]:
+        return (self.entry_line(entry, room),)
+
+    def empty_text(self, snapshot: Snapshot) -> str:
+        return self.empty_of_worktree.format(safe(self.only.worktree)) if self.only else self.empty_message
