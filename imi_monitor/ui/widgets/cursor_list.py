@@ -12,7 +12,7 @@ from itertools import pairwise
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.binding import Binding
-from textual.content import Content
+from textual.content import Content, Span
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -173,7 +173,8 @@ class CursorList(ScrollView, can_focus=True):
     def to_segments(self, content: Content, room: int, *, on_cursor: bool) -> list[Segment]:
         """One line of content, cut to `room` cells."""
         if on_cursor and self.has_focus and self.app.native_ansi_color:
-            content = Content(content.plain)  # few of the sixteen colours are readable on the cursor's background
+            # few of the sixteen colours are readable on the cursor's background; the spans still separate what changes
+            content = Content(content.plain, [Span(span.start, span.end, "") for span in content.spans])
         return self._renderer.segments(content.truncate(room, ellipsis=True), self.base_style(on_cursor=on_cursor))
 
 
