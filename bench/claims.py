@@ -105,7 +105,7 @@ def _in_process(folder: str) -> list[Row]:
 
 
 async def _three_ways(path: str) -> tuple[float, float, float]:
-    wish = ClaimRequest("bench", host.identify_process(None))
+    request = ClaimRequest("bench", host.identify_process(None))
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("PRAGMA synchronous = FULL")
     raw.execute("PRAGMA wal_autocheckpoint = 0")
@@ -119,11 +119,11 @@ async def _three_ways(path: str) -> tuple[float, float, float]:
                 _by_hand(raw, number)
                 times[0].append(time.perf_counter() - start)
                 start = time.perf_counter()
-                answer = db.transact(connection, claim_requests.claim, _REPO, "feat-0", wish)
+                answer = db.transact(connection, claim_requests.claim, _REPO, "feat-0", request)
                 times[1].append(time.perf_counter() - start)
                 db.transact(connection, claim_requests.release, _REPO, "feat-0", "bench", answer.claim.epoch)
                 start = time.perf_counter()
-                answer = await registry.write(claim_requests.claim, _REPO, "feat-1", wish)
+                answer = await registry.write(claim_requests.claim, _REPO, "feat-1", request)
                 times[2].append(time.perf_counter() - start)
                 await registry.write(claim_requests.release, _REPO, "feat-1", "bench", answer.claim.epoch)
     finally:
@@ -169,13 +169,13 @@ def _contended(folder: str) -> list[Row]:
 
 def _worker(path: str, start: float, name: str) -> None:
     connection = db.connect(path)
-    wish, dice, waits = ClaimRequest(name, host.identify_process(None)), random.Random(name), []
+    request, dice, waits = ClaimRequest(name, host.identify_process(None)), random.Random(name), []
     time.sleep(max(0.0, start - time.time()))
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:
         worktree = f"feat-{dice.randrange(_WORKTREES)}"
         begun = time.perf_counter()
-        answer = claim_requests.request_claim(connection, claim_requests.ClaimTarget(_REPO, worktree), wish)
+        answer = claim_requests.request_claim(connection, claim_requests.ClaimTarget(_REPO, worktree), request)
         waits.append(time.perf_counter() - begun)
         if answer.granted:
             db.transact_unsynced(connection, claim_requests.release, _REPO, worktree, name, answer.claim.epoch)

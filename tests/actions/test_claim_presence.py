@@ -13,7 +13,7 @@ import pytest
 from imi_monitor import paths, presence
 from imi_monitor.store import claim_requests, claims, db
 from tests.helpers import ROOT, Repo, imi
-from tests.store.claim_kit import REPO, registry, take, wish
+from tests.store.claim_kit import REPO, claim_worktree, registry, request
 
 
 @pytest.fixture
@@ -122,14 +122,14 @@ def test_a_lock_removed_too_late_is_written_again_for_the_next_owner(
 ) -> None:
     database, path = paths.default_database(), str(tmp_path / "feat-x.lock")
     connection = registry(Path(database), ["feat-x"])
-    take(connection, "feat-x", wish("a"))
+    claim_worktree(connection, "feat-x", request("a"))
     presence.update_presence_lock(connection, path, REPO, "feat-x", database)
     db.transact(connection, claim_requests.release, REPO, "feat-x", "a", 1)
     remove = presence._remove
 
     def overtaken(*arguments: str) -> None:
         if claims.current(connection, REPO, "feat-x").agent_id is None:
-            take(connection, "feat-x", wish("b"))
+            claim_worktree(connection, "feat-x", request("b"))
             presence.update_presence_lock(connection, path, REPO, "feat-x", database)
         remove(*arguments)
 

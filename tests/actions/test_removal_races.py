@@ -101,8 +101,8 @@ def test_a_process_started_inside_after_the_verdict_stops_the_removal(repo: Repo
 def grant(agent: str, **options: Any) -> int | None:
     connection = db.connect(database_path(None))
     try:
-        wish = claims.ClaimRequest(agent, host.identify_process(None))
-        return db.transact(connection, claims.grant, "app", "feat-x", wish, **options)
+        wanted = claims.ClaimRequest(agent, host.identify_process(None))
+        return db.transact(connection, claims.grant, "app", "feat-x", wanted, **options)
     finally:
         connection.close()
 

@@ -373,8 +373,8 @@ def test_its_own_claim_is_no_reason(repo: Repo) -> None:
 
 def claimed(repo: Repo, name: str, agent: str) -> None:
     connection = db.connect(database_path(None))
-    wish = claims.ClaimRequest(agent, host.identify_process(None))
-    assert db.transact(connection, claims.grant, "app", name, wish) is not None
+    wanted = claims.ClaimRequest(agent, host.identify_process(None))
+    assert db.transact(connection, claims.grant, "app", name, wanted) is not None
     connection.close()
 
 

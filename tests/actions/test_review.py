@@ -353,8 +353,8 @@ def test_a_review_claimed_by_another_agent_is_not_updated(forge: Forge, tmp_path
 
     review(forge)
     connection = registry(tmp_path)
-    wish = claims.ClaimRequest("claude-1", host.identify_process(os.getpid()))
-    db.transact(connection, claims.grant, "app", "review-123", wish)
+    wanted = claims.ClaimRequest("claude-1", host.identify_process(os.getpid()))
+    db.transact(connection, claims.grant, "app", "review-123", wanted)
     connection.close()
     assert review(forge)["updated"] == 0  # looking is fine
     forge.more(123, "feat-add-auth")

@@ -33,11 +33,11 @@ def registry(path: Path, names: list[str]) -> sqlite3.Connection:
     return connection
 
 
-def wish(agent: str, pid: int | None = None, **rights: object) -> ClaimRequest:
+def request(agent: str, pid: int | None = None, **rights: object) -> ClaimRequest:
     return ClaimRequest(agent, host.identify_process(pid), **rights)  # type: ignore[arg-type]
 
 
-def take(connection: sqlite3.Connection, name: str, asked: ClaimRequest) -> claim_requests.ClaimAnswer:
+def claim_worktree(connection: sqlite3.Connection, name: str, asked: ClaimRequest) -> claim_requests.ClaimAnswer:
     return db.transact(connection, claim_requests.claim, REPO, name, asked)
 
 

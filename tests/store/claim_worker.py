@@ -32,7 +32,7 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
     The witness is a file made with O_EXCL while the claim is held: two holders at once cannot both make it.
     """
     connection = db.connect(database)
-    wish = ClaimRequest(name, host.identify_process(os.getpid()))
+    request = ClaimRequest(name, host.identify_process(os.getpid()))
     dice = random.Random(name)
     waits: list[float] = []
     doubled = 0
@@ -41,9 +41,9 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
         worktree = f"feat-{dice.randrange(int(worktrees))}"
         begun = time.perf_counter()
         if dice.random() < 0.9:
-            answer = claim_requests.request_claim(connection, claim_requests.ClaimTarget(REPO, worktree), wish)
+            answer = claim_requests.request_claim(connection, claim_requests.ClaimTarget(REPO, worktree), request)
         else:  # directly, without the check that avoids the write lock
-            answer = db.transact(connection, claim_requests.claim, REPO, worktree, wish)
+            answer = db.transact(connection, claim_requests.claim, REPO, worktree, request)
         if not answer.granted:
             continue
         waits.append(time.perf_counter() - begun)
@@ -63,11 +63,11 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
 def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
     """C3: claim each worktree once, whose holders are all dead; print which were granted."""
     connection = db.connect(database)
-    wish = ClaimRequest(name, host.identify_process(None))
+    request = ClaimRequest(name, host.identify_process(None))
     wait_for(start)
     won = []
     for number in range(int(worktrees)):
-        if db.transact(connection, claim_requests.claim, REPO, f"feat-{number}", wish).granted:
+        if db.transact(connection, claim_requests.claim, REPO, f"feat-{number}", request).granted:
             won.append(number)
     say(won=won)
     connection.close()
@@ -76,11 +76,11 @@ def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
 def hold(database: str, name: str) -> None:
     """C4: for each line of stdin either claim, or try to act with the epoch claimed last."""
     connection = db.connect(database)
-    wish = ClaimRequest(name, host.identify_process(os.getpid()), ttl=0.01)
+    request = ClaimRequest(name, host.identify_process(os.getpid()), ttl=0.01)
     epoch = 0
     for line in sys.stdin:
         if line.strip() == "claim":
-            epoch = db.transact(connection, claim_requests.claim, REPO, "feat-0", wish).claim.epoch
+            epoch = db.transact(connection, claim_requests.claim, REPO, "feat-0", request).claim.epoch
             say(epoch=epoch)
             continue
         beaten, _ = db.transact(connection, claim_requests.heartbeat, REPO, "feat-0", name, epoch)

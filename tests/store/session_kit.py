@@ -56,26 +56,26 @@ def record(one: Agent, *acts: AgentEvent, now: float = 3600, root: str = "/w/fea
     return session_record.session_record(seen, root, acts, moment, lambda path, inside: None)
 
 
-def keep(connection: sqlite3.Connection, one: Agent, *acts: AgentEvent, now: float = 3600) -> None:
+def record_observation(connection: sqlite3.Connection, one: Agent, *acts: AgentEvent, now: float = 3600) -> None:
     db.transact(connection, session_writer.record, [record(one, *acts, now=now)])
 
 
-def row(connection: sqlite3.Connection, ident: str = "claude:s1") -> dict[str, Any]:
+def session_row(connection: sqlite3.Connection, ident: str = "claude:s1") -> dict[str, Any]:
     cursor = connection.execute("SELECT * FROM sessions WHERE id = ?", (ident,))
     names = [column[0] for column in cursor.description]
     return dict(zip(names, cursor.fetchone(), strict=True))
 
 
-def stream(connection: sqlite3.Connection, what: str = "kind, status, at") -> list[tuple[Any, ...]]:
+def event_stream(connection: sqlite3.Connection, what: str = "kind, status, at") -> list[tuple[Any, ...]]:
     return connection.execute(f"SELECT {what} FROM session_events ORDER BY at, seq").fetchall()
 
 
-def outbox(connection: sqlite3.Connection) -> list[str]:
+def recorded_event_types(connection: sqlite3.Connection) -> list[str]:
     rows = connection.execute("SELECT type FROM events WHERE type LIKE 'session.%' ORDER BY seq")
     return [str(kind).removeprefix("session.") for (kind,) in rows]
 
 
-def everything(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]]]:
+def all_rows(connection: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]]]:
     """All recorded rows without the columns that hold the time of writing."""
     return {
         table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()

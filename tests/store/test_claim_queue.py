@@ -15,7 +15,7 @@ import pytest
 from imi_monitor import host
 from imi_monitor.store import claim_queue, claim_requests, db
 from imi_monitor.store.claims import ClaimRequest
-from tests.store.claim_kit import REPO, registry, take, wish
+from tests.store.claim_kit import REPO, claim_worktree, registry, request
 
 
 @pytest.fixture
@@ -46,16 +46,16 @@ def _free(connection: sqlite3.Connection, agent: str, epoch: int) -> None:
 
 
 def _take_as(connection: sqlite3.Connection, agent: str, seq: int | None) -> claim_requests.ClaimAnswer:
-    return db.transact(connection, claim_requests.claim, REPO, "feat-x", wish(agent), seq=seq)
+    return db.transact(connection, claim_requests.claim, REPO, "feat-x", request(agent), seq=seq)
 
 
 def test_the_line_is_first_come_first_served(
     connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
-    take(connection, "feat-x", wish("holder"))
+    claim_worktree(connection, "feat-x", request("holder"))
     seqs = [_join(connection, f"w{number}", process.pid) for number, process in enumerate(sleepers)]
     _free(connection, "holder", 1)
-    refused = take(connection, "feat-x", wish("barger"))
+    refused = claim_worktree(connection, "feat-x", request("barger"))
     assert (refused.how, refused.ahead.agent_id if refused.ahead else "") == ("queued", "w0")
     assert _take_as(connection, "w1", seqs[1]).how == "queued", "the second in line is not the first"
     granted = _take_as(connection, "w0", seqs[0])
@@ -66,7 +66,7 @@ def test_the_line_is_first_come_first_served(
 def test_a_dead_waiter_holds_up_no_other(
     connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
-    take(connection, "feat-x", wish("holder"))
+    claim_worktree(connection, "feat-x", request("holder"))
     seqs = [_join(connection, f"w{number}", process.pid) for number, process in enumerate(sleepers)]
     for process in sleepers[:2]:
         process.kill()
@@ -82,7 +82,7 @@ def test_a_zombie_waiter_counts_as_dead(connection: sqlite3.Connection) -> None:
         _join(connection, "w0", child.pid)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert take(connection, "feat-x", wish("a")).how == "claimed"
+        assert claim_worktree(connection, "feat-x", request("a")).how == "claimed"
     finally:
         child.wait()
 
@@ -90,7 +90,7 @@ def test_a_zombie_waiter_counts_as_dead(connection: sqlite3.Connection) -> None:
 def test_a_suspended_waiter_is_skipped_and_keeps_its_place(
     connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
-    take(connection, "feat-x", wish("holder"))
+    claim_worktree(connection, "feat-x", request("holder"))
     first, second = (_join(connection, f"w{number}", process.pid) for number, process in enumerate(sleepers[:2]))
     os.kill(sleepers[0].pid, signal.SIGSTOP)
     while not host.is_suspended(sleepers[0].pid):
@@ -101,13 +101,13 @@ def test_a_suspended_waiter_is_skipped_and_keeps_its_place(
     while host.is_suspended(sleepers[0].pid):
         time.sleep(0.001)
     _free(connection, "w1", 2)
-    assert take(connection, "feat-x", wish("barger")).how == "queued"
+    assert claim_worktree(connection, "feat-x", request("barger")).how == "queued"
     assert _take_as(connection, "w0", first).how == "claimed"
 
 
 def test_a_waiter_whose_time_is_over_does_not_count(connection: sqlite3.Connection) -> None:
     _join(connection, "w0", os.getpid(), seconds=-1.0)
-    assert take(connection, "feat-x", wish("a")).how == "claimed"
+    assert claim_worktree(connection, "feat-x", request("a")).how == "claimed"
     assert claim_queue.list_waiters(connection) == []
 
 
@@ -115,44 +115,44 @@ def test_waiters_from_before_a_restart_do_not_count(connection: sqlite3.Connecti
     me = host.identify_process(os.getpid())
     then = host.ProcessIdentity(me.host, "other-boot/pid:[1]", me.pid, me.started)
     db.transact(connection, claim_queue.join, REPO, "feat-x", "w0", then, task=None, seconds=1e6)
-    assert take(connection, "feat-x", wish("a")).how == "claimed"
+    assert claim_worktree(connection, "feat-x", request("a")).how == "claimed"
 
 
 def test_a_waiter_in_another_namespace_counts_until_its_time_is_over(connection: sqlite3.Connection) -> None:
     me = host.identify_process(os.getpid())
     there = host.ProcessIdentity(me.host, me.boot.partition("/")[0] + "/pid:[1]", 1, "1")
     db.transact(connection, claim_queue.join, REPO, "feat-x", "w0", there, task=None, seconds=60.0)
-    assert take(connection, "feat-x", wish("a")).how == "queued"
+    assert claim_worktree(connection, "feat-x", request("a")).how == "queued"
     connection.execute("UPDATE claim_queue SET gives_up_uptime = 0")
-    assert take(connection, "feat-x", wish("a")).how == "claimed"
+    assert claim_worktree(connection, "feat-x", request("a")).how == "claimed"
 
 
 def test_the_owner_renews_past_the_line_and_force_passes_it(connection: sqlite3.Connection) -> None:
-    take(connection, "feat-x", wish("holder"))
+    claim_worktree(connection, "feat-x", request("holder"))
     _join(connection, "w0", os.getpid())
-    assert take(connection, "feat-x", wish("holder")).how == "renewed"
+    assert claim_worktree(connection, "feat-x", request("holder")).how == "renewed"
     _free(connection, "holder", 1)
-    forced = take(connection, "feat-x", wish("boss", force=True, reason="now"))
+    forced = claim_worktree(connection, "feat-x", request("boss", force=True, reason="now"))
     assert forced.how == "forced"
     assert [waiter.agent_id for waiter in claim_queue.list_waiters(connection)] == ["w0"], "those in line go on waiting"
 
 
 def test_a_dead_holder_does_not_let_a_newcomer_pass_the_line(connection: sqlite3.Connection) -> None:
     me = host.identify_process(os.getpid())
-    take(connection, "feat-x", ClaimRequest("holder", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
+    claim_worktree(connection, "feat-x", ClaimRequest("holder", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
     seq = _join(connection, "w0", os.getpid())
-    assert take(connection, "feat-x", wish("barger", takeover=True)).how == "queued"
+    assert claim_worktree(connection, "feat-x", request("barger", takeover=True)).how == "queued"
     assert _take_as(connection, "w0", seq).how == "after_death"
 
 
 def test_a_preview_tells_a_waiter_whether_it_can_claim(
     connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
-    take(connection, "feat-x", wish("holder"))
+    claim_worktree(connection, "feat-x", request("holder"))
     seqs = [_join(connection, f"w{number}", process.pid) for number, process in enumerate(sleepers)]
 
     def look(number: int) -> tuple[bool, bool]:
-        seen = claim_requests.preview(connection, REPO, "feat-x", wish(f"w{number}"), seqs[number])
+        seen = claim_requests.preview(connection, REPO, "feat-x", request(f"w{number}"), seqs[number])
         return seen.grantable, seen.free
 
     assert look(0) == (False, False)

@@ -15,7 +15,7 @@ from imi_monitor import host
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.store import agents, claim_history, claim_requests, claims, db, events, worktrees
 from imi_monitor.store.claims import ClaimRequest
-from tests.store.claim_kit import REPO, check_history, registry, take, wish
+from tests.store.claim_kit import REPO, check_history, claim_worktree, registry, request
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def _projection(connection: sqlite3.Connection) -> worktrees.WorktreeRow:
 
 
 def test_claim_and_release_update_our_tables_and_imis_columns(connection: sqlite3.Connection) -> None:  # S2.9 S2.13
-    answer = take(connection, "feat-x", wish("claude-1", os.getpid(), task="T-1"))
+    answer = claim_worktree(connection, "feat-x", request("claude-1", os.getpid(), task="T-1"))
     assert (answer.how, answer.claim.epoch) == ("claimed", 1)
     row = _projection(connection)
     assert (row.agent_id, row.released_at) == ("claude-1", None)
@@ -62,7 +62,7 @@ def test_claim_and_release_update_our_tables_and_imis_columns(connection: sqlite
 
 def test_claim_and_event_are_one_transaction(connection: sqlite3.Connection) -> None:  # S2.6
     def half(inner: sqlite3.Connection) -> None:
-        claim_requests.claim(inner, REPO, "feat-x", wish("claude-1"))
+        claim_requests.claim(inner, REPO, "feat-x", request("claude-1"))
         raise Refused("the process dies here")
 
     with pytest.raises(Refused):
@@ -73,33 +73,35 @@ def test_claim_and_event_are_one_transaction(connection: sqlite3.Connection) -> 
 
 
 def test_a_refused_claim_writes_nothing(connection: sqlite3.Connection) -> None:
-    take(connection, "feat-x", wish("a"))
-    answer = take(connection, "feat-x", wish("b"))
+    claim_worktree(connection, "feat-x", request("a"))
+    answer = claim_worktree(connection, "feat-x", request("b"))
     assert (answer.how, answer.claim.agent_id) == ("held", "a")
     assert len(_log(connection)) == 1
 
 
 def test_claiming_again_renews_with_the_same_epoch(connection: sqlite3.Connection) -> None:
-    first = take(connection, "feat-x", wish("a", task="T-1", ttl=60.0)).claim
-    again = take(connection, "feat-x", wish("a", os.getpid()))
+    first = claim_worktree(connection, "feat-x", request("a", task="T-1", ttl=60.0)).claim
+    again = claim_worktree(connection, "feat-x", request("a", os.getpid()))
     assert (again.how, again.claim.epoch) == ("renewed", 1)
     assert (again.claim.pid, again.claim.task_id, again.claim.ttl_seconds) == (os.getpid(), "T-1", 60.0)
     assert again.claim.claimed_at == first.claimed_at
     assert len(_log(connection)) == 1
-    assert take(connection, "feat-x", wish("a")).claim.pid == os.getpid(), "a living process goes on being watched"
+    assert claim_worktree(connection, "feat-x", request("a")).claim.pid == os.getpid(), (
+        "a living process goes on being watched"
+    )
 
 
 def test_renewing_forgets_a_dead_process(connection: sqlite3.Connection) -> None:
     me = host.identify_process(os.getpid())
-    take(connection, "feat-x", ClaimRequest("a", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
+    claim_worktree(connection, "feat-x", ClaimRequest("a", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
     assert claims.state(_current(connection)) == "dead"
-    assert take(connection, "feat-x", wish("a")).how == "renewed"
+    assert claim_worktree(connection, "feat-x", request("a")).how == "renewed"
     assert claims.state(_current(connection)) == "held"
 
 
 def test_force_takes_from_a_living_holder_and_records_it(connection: sqlite3.Connection) -> None:
-    take(connection, "feat-x", wish("a", os.getpid()))
-    answer = take(connection, "feat-x", wish("b", force=True, reason="release blocker"))
+    claim_worktree(connection, "feat-x", request("a", os.getpid()))
+    answer = claim_worktree(connection, "feat-x", request("b", force=True, reason="release blocker"))
     assert (answer.how, answer.claim.epoch) == ("forced", 2)
     lost = claim_history.last_grant(connection, REPO, "feat-x", "a")
     assert lost is not None
@@ -111,24 +113,24 @@ def test_force_takes_from_a_living_holder_and_records_it(connection: sqlite3.Con
 
 
 def test_takeover_takes_stale_claims_only(connection: sqlite3.Connection) -> None:
-    take(connection, "feat-x", wish("a", ttl=1000.0))
-    assert not take(connection, "feat-x", wish("b", takeover=True)).granted
+    claim_worktree(connection, "feat-x", request("a", ttl=1000.0))
+    assert not claim_worktree(connection, "feat-x", request("b", takeover=True)).granted
     connection.execute("UPDATE claims SET heartbeat_uptime = heartbeat_uptime - 1001")
     assert claims.state(_current(connection)) == "stale"
-    assert not take(connection, "feat-x", wish("b")).granted, "stale is shown, never free"
-    assert take(connection, "feat-x", wish("b", takeover=True)).how == "taken_over"
+    assert not claim_worktree(connection, "feat-x", request("b")).granted, "stale is shown, never free"
+    assert claim_worktree(connection, "feat-x", request("b", takeover=True)).how == "taken_over"
     assert _log(connection)[-1][2]["takeover_from"] == "a"
 
 
 def test_claims_do_not_depend_on_the_wall_clock(connection: sqlite3.Connection) -> None:
-    take(connection, "feat-x", wish("a", ttl=1000.0))
+    claim_worktree(connection, "feat-x", request("a", ttl=1000.0))
     for moment in ("1999-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"):
         connection.execute("UPDATE claims SET claimed_at = ?, heartbeat_at = ?", (moment, moment))
         assert claims.state(_current(connection)) == "held"
 
 
 def test_a_heartbeat_keeps_a_claim_from_going_stale(connection: sqlite3.Connection) -> None:
-    take(connection, "feat-x", wish("a", ttl=1000.0))
+    claim_worktree(connection, "feat-x", request("a", ttl=1000.0))
     connection.execute("UPDATE claims SET heartbeat_uptime = heartbeat_uptime - 1001")
     assert db.transact(connection, claim_requests.heartbeat, REPO, "feat-x", "a", 1)[0]
     assert claims.state(_current(connection)) == "held"
@@ -138,13 +140,13 @@ def test_a_heartbeat_keeps_a_claim_from_going_stale(connection: sqlite3.Connecti
 
 def test_a_heartbeat_does_not_bring_a_dead_claim_back(connection: sqlite3.Connection) -> None:
     me = host.identify_process(os.getpid())
-    take(connection, "feat-x", ClaimRequest("a", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
+    claim_worktree(connection, "feat-x", ClaimRequest("a", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
     assert not db.transact(connection, claim_requests.heartbeat, REPO, "feat-x", "a", 1)[0]
     assert claims.state(_current(connection)) == "dead"
 
 
 def test_release_names_owner_and_epoch(connection: sqlite3.Connection) -> None:
-    take(connection, "feat-x", wish("a"))
+    claim_worktree(connection, "feat-x", request("a"))
     assert not _release(connection, "b", 1)
     assert not _release(connection, "a", 0)
     assert not _release(connection, "b", 2, force=True, reason="r")
@@ -157,19 +159,19 @@ def test_release_names_owner_and_epoch(connection: sqlite3.Connection) -> None:
 
 def test_the_epoch_survives_release_and_grows_with_every_grant(connection: sqlite3.Connection) -> None:
     for number in range(1, 6):
-        assert take(connection, "feat-x", wish(f"a{number % 2}")).claim.epoch == number
+        assert claim_worktree(connection, "feat-x", request(f"a{number % 2}")).claim.epoch == number
         assert _release(connection, f"a{number % 2}", number)
     assert check_history(connection) == 5
 
 
 def test_a_replaced_row_of_imi_does_not_lose_the_claim(connection: sqlite3.Connection) -> None:
     """iMi 2.0.2 writes INSERT OR REPLACE, which empties the owner column; the next heartbeat writes it again."""
-    take(connection, "feat-x", wish("a"))
+    claim_worktree(connection, "feat-x", request("a"))
     connection.execute(
         "INSERT OR REPLACE INTO worktrees (id, repo_name, worktree_name, branch_name, worktree_type, path, created_at,"
         " updated_at, active, agent_id) VALUES ('new', 'app', 'feat-x', 'feat/x', 'feat', '/x', 'now', 'now', 1, NULL)"
     )
-    assert not take(connection, "feat-x", wish("b")).granted
+    assert not claim_worktree(connection, "feat-x", request("b")).granted
     assert db.transact(connection, claim_requests.heartbeat, REPO, "feat-x", "a", None)[0]
     assert _projection(connection).agent_id == "a"
 
@@ -177,16 +179,16 @@ def test_a_replaced_row_of_imi_does_not_lose_the_claim(connection: sqlite3.Conne
 def test_an_owner_that_only_imis_column_names_counts(connection: sqlite3.Connection) -> None:
     """Another program shares the registry and does not use our tables."""
     connection.execute("UPDATE worktrees SET agent_id = 'old-1', claimed_at = '2026-01-01T00:00:00+00:00'")
-    assert not take(connection, "feat-x", wish("b")).granted
+    assert not claim_worktree(connection, "feat-x", request("b")).granted
     assert [(claim.agent_id, claim.foreign) for claim in claims.list_held(connection)] == [("old-1", True)]
     assert not _release(connection, "b", 0)
-    assert take(connection, "feat-x", wish("b", force=True, reason="gone for good")).how == "forced"
+    assert claim_worktree(connection, "feat-x", request("b", force=True, reason="gone for good")).how == "forced"
     assert _projection(connection).agent_id == "b"
     assert _release(connection, "b", 1)
     connection.execute("UPDATE worktrees SET agent_id = 'old-1'")
     assert _release(connection, "old-1", 1), "it may give back what it has"
     connection.execute("UPDATE worktrees SET agent_id = 'old-1'")
-    assert take(connection, "feat-x", wish("old-1")).claim.epoch == 2, "and may claim it properly"
+    assert claim_worktree(connection, "feat-x", request("old-1")).claim.epoch == 2, "and may claim it properly"
 
 
 class TestReservations:
@@ -194,7 +196,7 @@ class TestReservations:
 
     def test_a_reservation_is_refused_after_the_claim_changed(self, connection: sqlite3.Connection) -> None:
         seen = _current(connection)
-        take(connection, "feat-x", wish("a"))
+        claim_worktree(connection, "feat-x", request("a"))
         with pytest.raises(Refused, match="a has it now"):
             db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=seen.epoch, by="remove")
         assert _current(connection).agent_id == "a"
@@ -202,11 +204,11 @@ class TestReservations:
     def test_a_reserved_worktree_cannot_be_claimed(self, connection: sqlite3.Connection) -> None:
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=0, by="remove")
         assert epoch == 1
-        assert not take(connection, "feat-x", wish("a")).granted
+        assert not claim_worktree(connection, "feat-x", request("a")).granted
         assert _log(connection) == [], "a reservation is not the claim of an agent"
 
     def test_restore_gives_the_owner_a_new_epoch(self, connection: sqlite3.Connection) -> None:
-        take(connection, "feat-x", wish("a", os.getpid(), task="T", ttl=60.0))
+        claim_worktree(connection, "feat-x", request("a", os.getpid(), task="T", ttl=60.0))
         before = _current(connection)
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
         assert not _release(connection, "a", 1)
@@ -232,19 +234,19 @@ class TestReservations:
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=0, by="remove")
         db.transact(connection, claims.restore, before, epoch)
         assert claims.state(_current(connection)) == "free"
-        assert take(connection, "feat-x", wish("a")).claim.epoch == epoch + 1
+        assert claim_worktree(connection, "feat-x", request("a")).claim.epoch == epoch + 1
 
     def test_a_reservation_whose_process_died_waits_for_recovery(self, connection: sqlite3.Connection) -> None:
-        take(connection, "feat-x", wish("a"))
+        claim_worktree(connection, "feat-x", request("a"))
         db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
         connection.execute("UPDATE claims SET pid_started = '1'")
         assert claims.state(_current(connection)) == "dead"
-        assert not take(connection, "feat-x", wish("b")).granted, "a had it, and shall have it again"
-        assert not claim_requests.preview(connection, REPO, "feat-x", wish("b")).grantable
-        assert take(connection, "feat-x", wish("b", force=True, reason="it never ends")).how == "forced"
+        assert not claim_worktree(connection, "feat-x", request("b")).granted, "a had it, and shall have it again"
+        assert not claim_requests.preview(connection, REPO, "feat-x", request("b")).grantable
+        assert claim_worktree(connection, "feat-x", request("b", force=True, reason="it never ends")).how == "forced"
 
     def test_close_ends_the_claim_of_a_removed_worktree(self, connection: sqlite3.Connection) -> None:
-        take(connection, "feat-x", wish("a"))
+        claim_worktree(connection, "feat-x", request("a"))
         epoch = db.transact(connection, claims.reserve, REPO, "feat-x", expect_epoch=1, by="remove")
         db.transact(connection, claims.close, REPO, "feat-x", epoch=epoch, how="worktree_removed", by="b")
         assert claims.state(_current(connection)) == "free"
@@ -256,9 +258,9 @@ class TestReservations:
             db.transact(connection, claims.close, REPO, "feat-x", epoch=1, how="worktree_removed", by="b")
 
     def test_renaming_a_worktree_keeps_its_claim_and_unique_epochs(self, connection: sqlite3.Connection) -> None:
-        take(connection, "feat-y", wish("old"))
+        claim_worktree(connection, "feat-y", request("old"))
         db.transact(connection, claim_requests.release, REPO, "feat-y", "old", 1)
-        take(connection, "feat-x", wish("a"))
+        claim_worktree(connection, "feat-x", request("a"))
         connection.execute("UPDATE worktrees SET worktree_name = 'feat-y' WHERE worktree_name = 'feat-x'")
         assert db.transact(connection, claims.rename_worktree, REPO, "feat-x", "feat-y") == 2
         now = claims.current(connection, REPO, "feat-y")
@@ -300,28 +302,28 @@ def test_a_forced_claim_is_on_disk_before_the_owner_loses_it(
     connection: sqlite3.Connection, broken_disk: list[int]
 ) -> None:
     """A release would not restore the earlier owner, so a forced claim is synced under the lock."""
-    take(connection, "feat-x", wish("claude-1"))
-    assert request_claim(connection, wish("claude-2", force=True)).how == "forced"
+    claim_worktree(connection, "feat-x", request("claude-1"))
+    assert request_claim(connection, request("claude-2", force=True)).how == "forced"
     assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
     assert not broken_disk
 
 
 def test_a_claim_that_cannot_be_synced_is_released(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
-        request_claim(connection, wish("claude-1"))
+        request_claim(connection, request("claude-1"))
     assert broken_disk
     assert claims.state(_current(connection)) == "free"
     assert check_history(connection) == 1
 
 
 def test_a_renewed_claim_stays_if_the_disk_fails(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
-    take(connection, "feat-x", wish("claude-1"))
+    claim_worktree(connection, "feat-x", request("claude-1"))
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
-        request_claim(connection, wish("claude-1"))
+        request_claim(connection, request("claude-1"))
     assert _current(connection).agent_id == "claude-1"
 
 
 def test_a_refusal_does_not_wait_for_the_disk(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
-    take(connection, "feat-x", wish("claude-1"))
-    assert not request_claim(connection, wish("claude-2")).granted
+    claim_worktree(connection, "feat-x", request("claude-1"))
+    assert not request_claim(connection, request("claude-2")).granted
     assert not broken_disk

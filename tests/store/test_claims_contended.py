@@ -18,7 +18,7 @@ from imi_monitor import host
 from imi_monitor.store import claim_requests, claims, db
 from imi_monitor.store.claims import ClaimRequest
 from tests.helpers import ROOT
-from tests.store.claim_kit import REPO, check_history, registry, take, wish, worker
+from tests.store.claim_kit import REPO, check_history, claim_worktree, registry, request, worker
 
 
 def _contend(tmp_path: Path, processes: int, grants: int, worktrees: int) -> list[float]:
@@ -66,7 +66,7 @@ def _reclaim(tmp_path: Path, worktrees: int) -> None:
     connection = registry(tmp_path / "r.db", names)
     dead = _ended_process()
     for name in names:
-        take(connection, name, ClaimRequest("late", dead))
+        claim_worktree(connection, name, ClaimRequest("late", dead))
     start = tmp_path / "start"
     running = [worker("reclaim", tmp_path / "r.db", start, f"agent-{n}", str(worktrees)) for n in range(8)]
     start.touch()
@@ -88,17 +88,17 @@ def test_a_dead_claim_goes_to_exactly_one_of_eight_long(tmp_path: Path) -> None:
 
 def test_a_living_holder_keeps_its_claim_however_old(tmp_path: Path) -> None:  # C3, mutant: age-based break
     connection = registry(tmp_path / "r.db", ["feat-0"])
-    take(connection, "feat-0", wish("a", os.getpid(), ttl=0.001))
+    claim_worktree(connection, "feat-0", request("a", os.getpid(), ttl=0.001))
     connection.execute("UPDATE claims SET heartbeat_uptime = 0, claimed_at = '2001-01-01T00:00:00+00:00'")
     for _ in range(100):
-        assert not take(connection, "feat-0", wish("b")).granted
+        assert not claim_worktree(connection, "feat-0", request("b")).granted
     assert claims.state(claims.current(connection, REPO, "feat-0")) == "stale"
 
 
 def test_an_unwatched_holder_keeps_its_claim(tmp_path: Path) -> None:  # C3
     connection = registry(tmp_path / "r.db", ["feat-0"])
-    take(connection, "feat-0", wish("a"))
-    assert not take(connection, "feat-0", wish("b")).granted
+    claim_worktree(connection, "feat-0", request("a"))
+    assert not claim_worktree(connection, "feat-0", request("b")).granted
     assert claims.state(claims.current(connection, REPO, "feat-0")) == "held"
 
 
@@ -106,11 +106,11 @@ def test_a_zombie_holder_is_dead(tmp_path: Path) -> None:  # C3
     connection = registry(tmp_path / "r.db", ["feat-0"])
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     try:
-        take(connection, "feat-0", wish("a", child.pid))
-        assert not take(connection, "feat-0", wish("b")).granted
+        claim_worktree(connection, "feat-0", request("a", child.pid))
+        assert not claim_worktree(connection, "feat-0", request("b")).granted
         child.stdin.close()  # type: ignore[union-attr]
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended and not waited for: a zombie
-        answer = take(connection, "feat-0", wish("b"))
+        answer = claim_worktree(connection, "feat-0", request("b"))
         assert answer.how == "after_death"
     finally:
         child.wait()
@@ -119,18 +119,18 @@ def test_a_zombie_holder_is_dead(tmp_path: Path) -> None:  # C3
 def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:  # C3
     connection = registry(tmp_path / "r.db", ["feat-0"])
     me = host.identify_process(os.getpid())
-    take(connection, "feat-0", ClaimRequest("a", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
-    assert take(connection, "feat-0", wish("b")).how == "after_death"
+    claim_worktree(connection, "feat-0", ClaimRequest("a", host.ProcessIdentity(me.host, me.boot, me.pid, "1")))
+    assert claim_worktree(connection, "feat-0", request("b")).how == "after_death"
 
 
 _REUSE = """
 import subprocess, sys
 from pathlib import Path
-from tests.store.claim_kit import registry, take, wish
+from tests.store.claim_kit import registry, claim_worktree, request
 connection = registry(Path(sys.argv[1]), ["feat-0"])
 first = subprocess.Popen(["sleep", "60"])
-take(connection, "feat-0", wish("a", first.pid))
-held = take(connection, "feat-0", wish("b")).how
+claim_worktree(connection, "feat-0", request("a", first.pid))
+held = claim_worktree(connection, "feat-0", request("b")).how
 import time
 time.sleep(0.05)  # start times are told in hundredths of a second
 first.kill(); first.wait()
@@ -142,7 +142,7 @@ for _ in range(50):
     second.kill(); second.wait()
 else:
     sys.exit(77)
-print(held, take(connection, "feat-0", wish("b")).how)
+print(held, claim_worktree(connection, "feat-0", request("b")).how)
 second.kill(); second.wait()
 """
 
@@ -162,12 +162,16 @@ def test_another_boot_is_death_and_another_namespace_or_host_is_not(tmp_path: Pa
     connection = registry(tmp_path / "r.db", ["feat-0", "feat-1", "feat-2"])
     me = host.identify_process(os.getpid())
     boot, _, namespace = me.boot.partition("/")
-    take(connection, "feat-0", ClaimRequest("a", host.ProcessIdentity(me.host, f"other-boot/{namespace}", None, None)))
-    take(connection, "feat-1", ClaimRequest("a", host.ProcessIdentity(me.host, f"{boot}/pid:[1]", 999_999_999, "1")))
-    take(connection, "feat-2", ClaimRequest("a", host.ProcessIdentity("other-host", "other-boot/-", 1, "1")))
-    assert take(connection, "feat-0", wish("b")).how == "after_death"
-    assert not take(connection, "feat-1", wish("b")).granted
-    assert not take(connection, "feat-2", wish("b")).granted
+    claim_worktree(
+        connection, "feat-0", ClaimRequest("a", host.ProcessIdentity(me.host, f"other-boot/{namespace}", None, None))
+    )
+    claim_worktree(
+        connection, "feat-1", ClaimRequest("a", host.ProcessIdentity(me.host, f"{boot}/pid:[1]", 999_999_999, "1"))
+    )
+    claim_worktree(connection, "feat-2", ClaimRequest("a", host.ProcessIdentity("other-host", "other-boot/-", 1, "1")))
+    assert claim_worktree(connection, "feat-0", request("b")).how == "after_death"
+    assert not claim_worktree(connection, "feat-1", request("b")).granted
+    assert not claim_worktree(connection, "feat-2", request("b")).granted
 
 
 def _stopped_holder(tmp_path: Path, rounds: int) -> None:
@@ -187,14 +191,14 @@ def _stopped_holder(tmp_path: Path, rounds: int) -> None:
             tell("claim")
             epoch = said()["epoch"]
             os.kill(holder.pid, signal.SIGSTOP)
-            while (answer := take(connection, "feat-0", wish("taker", takeover=True))).how != "taken_over":
+            while (answer := claim_worktree(connection, "feat-0", request("taker", takeover=True))).how != "taken_over":
                 time.sleep(0.005)
             assert answer.claim.epoch == epoch + 1  # type: ignore[operator]
             if (
                 number % 2
             ):  # the same agent has come back meanwhile, in another session: only the epoch tells them apart
                 db.transact(connection, claim_requests.release, REPO, "feat-0", "taker", answer.claim.epoch)
-                answer = take(connection, "feat-0", wish("sleeper"))
+                answer = claim_worktree(connection, "feat-0", request("sleeper"))
             tell("act")
             os.kill(holder.pid, signal.SIGCONT)
             assert said() == {"heartbeat": False, "release": False, "removed": False}

@@ -15,7 +15,7 @@ from imi_monitor.model.agent import COMPLETED, RUNNING
 from imi_monitor.store import agents, claim_history, db, events, retention
 from imi_monitor.store.retention import RetentionLimits
 from tests.store import session_kit
-from tests.store.session_kit import NOON, act, agent, keep
+from tests.store.session_kit import NOON, act, agent, record_observation
 
 DAY = 86400.0
 SMALL = RetentionLimits(events=100, grants=50, rows_per_call=20)
@@ -121,7 +121,7 @@ def a_session(connection: sqlite3.Connection, name: str, day: float, acts: int =
     told = [act("message", f"m{n}", then, "x") for n in range(acts)]
     told += [act("tool_finished", "t", then, "ok", tool="Write", call="c", ok=True, files=("/w/feat-x/a",))]
     state = COMPLETED if ended else RUNNING
-    keep(connection, agent(state, then, session=name, ended=ended), *told, now=then + 1)
+    record_observation(connection, agent(state, then, session=name, ended=ended), *told, now=then + 1)
 
 
 def names(connection: sqlite3.Connection) -> list[str]:

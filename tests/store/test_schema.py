@@ -19,7 +19,7 @@ import pytest
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import claim_requests, db, schema, upgrade
 from tests.store import imi_file
-from tests.store.claim_kit import wish
+from tests.store.claim_kit import request
 from tests.store.crash_experiments import experiment
 
 
@@ -104,7 +104,9 @@ def test_a_registry_of_version_1_is_migrated_with_its_rows(
         then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
         then.setattr(schema, "VERSION", 1)
         with closing(db.connect(str(path))) as connection:
-            taken = db.transact(connection, claim_requests.claim, "coolcode", "pr-123", wish("claude-1", os.getpid()))
+            taken = db.transact(
+                connection, claim_requests.claim, "coolcode", "pr-123", request("claude-1", os.getpid())
+            )
             assert taken.granted
         before = shape(path)
     assert before["version"] == 1 and "sessions" not in before["columns"]
@@ -117,7 +119,7 @@ def test_a_registry_of_version_1_is_migrated_with_its_rows(
                 now = connection.execute(f"SELECT * FROM {name}").fetchall()
                 assert [row[: len(old)] for row, old in zip(now, kept, strict=True)] == kept, name
                 assert not any(any(row[len(old) :]) for row, old in zip(now, kept, strict=True)), "what is new is empty"
-        renewed = db.transact(connection, claim_requests.claim, "coolcode", "pr-123", wish("claude-1", os.getpid()))
+        renewed = db.transact(connection, claim_requests.claim, "coolcode", "pr-123", request("claude-1", os.getpid()))
         assert renewed.how == "renewed"
 
 

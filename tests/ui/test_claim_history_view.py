@@ -128,10 +128,10 @@ def test_hostile_agents_and_reasons_in_claim_views(repo: Repo, payload: str) -> 
     imi("claim", "feat-api", "--agent", "one", cwd=repo.path)
     connection = db.connect(paths.default_database())
     name = repositories.list_repositories(connection)[0].name
-    wish = ClaimRequest(payload, host.identify_process(None), task=payload, force=True, reason=payload)
+    wanted = ClaimRequest(payload, host.identify_process(None), task=payload, force=True, reason=payload)
     for _ in range(2):
-        db.transact(connection, claim_requests.claim, name, "feat-api", wish)
-        wish.agent = f"{payload} again"
+        db.transact(connection, claim_requests.claim, name, "feat-api", wanted)
+        wanted.agent = f"{payload} again"
     connection.close()
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:

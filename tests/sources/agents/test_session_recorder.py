@@ -26,7 +26,7 @@ from imi_monitor.store import async_registry, db
 from tests.helpers import ROOT
 from tests.sources.source_kit import FakeWatcher, RecordingReceiver, running
 from tests.store import session_kit
-from tests.store.session_kit import act, agent, row, stream
+from tests.store.session_kit import act, agent, event_stream, session_row
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_only_changes_are_written(path: Path) -> None:
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
-        assert row(connection)["status"] == WAITING
-        assert [kind for kind, _, _ in stream(connection)] == ["status", "prompt", "status"]
+        assert session_row(connection)["status"] == WAITING
+        assert [kind for kind, _, _ in event_stream(connection)] == ["status", "prompt", "status"]
 
 
 def test_heartbeats_of_several_agents_are_one_transaction(path: Path) -> None:
@@ -149,7 +149,7 @@ def test_many_polls_are_one_transaction_and_closing_writes_the_rest(path: Path) 
 
     assert asyncio.run(play()) == 2
     with closing(db.connect(str(path))) as connection:
-        assert len(stream(connection)) == 301  # and the step from planning to running
+        assert len(event_stream(connection)) == 301  # and the step from planning to running
 
 
 def test_a_failing_registry_is_reported_and_nothing_is_lost(path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_failing_registry_is_reported_and_nothing_is_lost(path: Path) -> None:
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
-        assert [kind for kind, _, _ in stream(connection)].count("prompt") == 2
+        assert [kind for kind, _, _ in event_stream(connection)].count("prompt") == 2
 
 
 def test_waiting_events_are_bounded_and_dropped_ones_reported(path: Path) -> None:
@@ -181,7 +181,7 @@ def test_waiting_events_are_bounded_and_dropped_ones_reported(path: Path) -> Non
 
     assert asyncio.run(play()) == "50 events of agents could not be recorded"
     with closing(db.connect(str(path))) as connection:
-        kept = [ident for (ident,) in stream(connection, "id") if str(ident).startswith("m")]
+        kept = [ident for (ident,) in event_stream(connection, "id") if str(ident).startswith("m")]
         assert sorted(kept, key=lambda ident: int(ident[1:])) == [f"m{n}" for n in range(50, 150)], "the oldest go"
 
 
@@ -195,7 +195,7 @@ def test_many_waiting_events_slow_polling_down(path: Path) -> None:
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
-        assert len(stream(connection)) == 401
+        assert len(event_stream(connection)) == 401
 
 
 def test_an_unwritable_record_does_not_stop_the_others(path: Path) -> None:
@@ -210,7 +210,7 @@ def test_an_unwritable_record_does_not_stop_the_others(path: Path) -> None:
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
-        assert "good" in [ident for (ident,) in stream(connection, "id")]
+        assert "good" in [ident for (ident,) in event_stream(connection, "id")]
 
 
 def test_nothing_is_recorded_with_keep_days_0_or_without_a_session(path: Path) -> None:
@@ -290,8 +290,8 @@ def test_the_agents_source_reports_a_failing_record(path: Path, tmp_path: Path) 
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
-        assert [kind for kind, _, _ in stream(connection)].count("prompt") == 1
-        assert row(connection)["lost"] == "unknown"
+        assert [kind for kind, _, _ in event_stream(connection)].count("prompt") == 1
+        assert session_row(connection)["lost"] == "unknown"
 
 
 # several monitors ----------------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_many_monitors_record_the_same_sessions_once(path: Path) -> None:
         told = "SELECT count(*) FROM session_events WHERE kind <> 'status'"
         assert connection.execute(told).fetchone() == (3 * 40 * 7,)
         assert connection.execute("SELECT count(*), sum(status = 'success') FROM tool_calls").fetchone() == (120, 120)
-        assert row(connection)["status"] == "running", "every monitor has caught up"
+        assert session_row(connection)["status"] == "running", "every monitor has caught up"
         begun = connection.execute("SELECT count(*) FROM events WHERE type = 'session.started'").fetchone()
         assert begun == (3,), "begun once for all monitors"
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -377,4 +377,4 @@ def test_closing_waits_for_the_current_write(path: Path) -> None:
 
     asyncio.run(play())
     with closing(db.connect(str(path))) as connection:
-        assert sum(kind == "message" for kind, _, _ in stream(connection)) == 1500
+        assert sum(kind == "message" for kind, _, _ in event_stream(connection)) == 1500

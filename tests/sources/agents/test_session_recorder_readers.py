@@ -21,7 +21,7 @@ from imi_monitor.sources.agents.claude.reader import ClaudeReader
 from imi_monitor.sources.agents.sighting_merge import as_agent
 from imi_monitor.store import db, session_writer, sessions
 from tests.sources.agents.claude_kit import Scene
-from tests.store.session_kit import everything, registry
+from tests.store.session_kit import all_rows, registry
 
 
 @pytest.fixture
@@ -80,11 +80,11 @@ def test_a_recorded_turn_with_every_kind_of_event(scene: Scene, kept: sqlite3.Co
     claude.esc()
     step(CANCELLED)
 
-    before = everything(kept)
+    before = all_rows(kept)
     scene.reader = ClaudeReader()  # another monitor, from the beginning
     for _ in range(3):
         read(scene, kept, whole=True)
-    assert everything(kept) == before, "read again, kept once"
+    assert all_rows(kept) == before, "read again, kept once"
 
     row = sessions.find(kept, sessions.SessionFilter())[0]
     lines = session_timeline.timeline(kept, row.seq)
