@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from textual.app import ComposeResult
 from textual.content import Content
 
 from imi_monitor.actions.claims.claims_action import ENDINGS
@@ -14,43 +14,29 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
-from imi_monitor.ui.views.queue_view import NARROW, waiting_rows
-from imi_monitor.ui.views.view import View, action_data, folder_in_repository
-from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
+from imi_monitor.ui.background_query import ShouldStop
+from imi_monitor.ui.views.queue_view import waiting_rows
+from imi_monitor.ui.views.registry_view import NARROW, RegistryView
+from imi_monitor.ui.views.view import action_data, folder_in_repository
+from imi_monitor.ui.widgets.row_list import ListRow, message_row
 
 _LIMIT = 500.0
 _INVOLUNTARY = ("forced", "taken_over", "died")  # ends that the owner did not choose
 
 
-class ClaimHistoryView(View):
+class ClaimHistoryView(RegistryView):
     word = "history"
     opening_key = "H"
     label = "Claim history"
     help = "the claims of the selected worktree: owner, duration and end"
     needs_worktree = True
 
-    def on_mount(self) -> None:
-        self._query: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._received)
-        self._version: object = None
-        self._grants: list[dict[str, Any]] | None = None
-        self._waiting: list[dict[str, Any]] = []
-        self._failed: str | None = None
-        self.query_one(RowList).focus()
-
-    def body(self) -> ComposeResult:
-        yield RowList(id="history")
-
-    def show(self, snapshot: Snapshot, now: datetime) -> None:
+    def version(self, snapshot: Snapshot) -> object:
         claim = self.worktree.claim if self.worktree else None
         own = tuple(one for one in snapshot.waiting if one.key == self.key)
-        version = (claim.epoch if claim else None, claim is None, own, folder_in_repository(snapshot, self.key))
-        if version != self._version:
-            self._version = version
-            self._query.start(self._read)
-        self._draw(now)
+        return (claim.epoch if claim else None, claim is None, own, folder_in_repository(snapshot, self.key))
 
-    def _read(self, stop: ShouldStop) -> dict[str, Any]:
+    def read(self, stop: ShouldStop) -> dict[str, Any]:
         name = self.key.worktree if self.key else ""
         where = folder_in_repository(self.snapshot, self.key)
         claims = action_data(self.open_context, where, "claims", {"history": name, "limit": _LIMIT}, stop)
@@ -60,31 +46,16 @@ class ClaimHistoryView(View):
             line = []
         return {**claims, "queue": line}
 
-    def _received(self, result: dict[str, Any] | ImiError) -> None:
-        if isinstance(result, ImiError):
-            self._failed, self._version = result.sentence, None
-        else:
-            self._grants, self._waiting, self._failed = result["history"][::-1], result["queue"], None
-        self._draw(times.now())
-
-    def _draw(self, now: datetime) -> None:
+    def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
         name = safe(self.key.worktree, 60) if self.key else ""
-        tail = f"  claimed {count(len(self._grants), 'time')}" if self._grants else ""
-        self.set_title(Content.styled(f"Claims of {name}", "bold").append(Content.styled(tail, cells.MUTED)))
-        lines = self.query_one(RowList)
-        width = max(20, lines.size.width)
-        lines.show(self._rows(now, width), 2 if width < NARROW else 1)
+        return f"Claims of {name}", f"claimed {count(len(data['history']), 'time')}" if data and data["history"] else ""
 
-    def _rows(self, now: datetime, width: int) -> list[ListRow]:
-        if self._failed is not None:
-            return [message_row(cells.failure(self._failed))]
-        if self._grants is None:
-            return [message_row("looking…")]
-        rows = list(waiting_rows(self._waiting, now, width, named=False))
+    def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
+        rows = list(waiting_rows(data["queue"], now, width, named=False))
         if rows:
             rows.insert(0, ListRow("line", (Content.styled("in line", "bold"),)))
             rows.append(ListRow("held", (Content.styled("held by", "bold"),)))
-        rows += [ListRow(f"epoch {one['epoch']}", grant_lines(one, now, width)) for one in self._grants]
+        rows += [ListRow(f"epoch {one['epoch']}", grant_lines(one, now, width)) for one in data["history"][::-1]]
         return rows or [message_row("it was never claimed: c claims it")]
 
 

@@ -14,7 +14,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 
 from imi_monitor.actions.status import diff_action as action
-from imi_monitor.model import diff_text
+from imi_monitor.model import amounts, diff_text
 from imi_monitor.model.diff import Diff
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import diff_painter, diff_rows, editor
@@ -183,7 +183,7 @@ class DiffView(SheetView[Diff]):
             )
         diff = self.diff
         if diff is not None and diff.files:
-            sums = f" · {count(len(diff.files) + diff.omitted, 'file')} +{diff.added:,} −{diff.removed:,}"
+            sums = f" · {count(len(diff.files) + diff.omitted, 'file')} +{amounts.count(diff.added)} −{amounts.count(diff.removed)}"
             head = head.append(Content.styled(sums, MUTED))
             if diff.base and self.commit is None:
                 head = head.append(Content.styled(f" against {safe(diff.base, 60)}", MUTED))

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from imi_monitor.actions.status import diff_action as action
 from imi_monitor.git import git_diff
-from imi_monitor.model import columns, times
+from imi_monitor.model import amounts, columns, times
 from imi_monitor.model.diff import COUNTS_ONLY, Diff
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
@@ -96,7 +96,7 @@ class FilesView(ItemsView[FileDetails, FileRow]):
         committed, met = sum(row.committed for row in files), sum(bool(row.overlaps) for row in files)
         open_ = len(files) - committed
         text = f" · {count(open_, 'file')} uncommitted" if open_ else " · nothing uncommitted" if committed else ""
-        text += f" and {self._unlisted:,} more" if self._unlisted else ""
+        text += f" and {amounts.count(self._unlisted)} more" if self._unlisted else ""
         text += f" · {committed} committed" if committed else ""
         head = Content.styled(f"Files {self.worktree_name}", "bold").append(self.problem_text())
         head = head.append(Content.styled(text, MUTED))

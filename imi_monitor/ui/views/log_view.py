@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.content import Content
 
 from imi_monitor.actions.status import log_action as action
-from imi_monitor.model import columns, times
+from imi_monitor.model import amounts, columns, times
 from imi_monitor.model.commit_graph import CommitGraph, CommitLogEntry, CommitLogPage
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
@@ -125,7 +125,7 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
             head = head.append(Content.styled(f" · {safe(tree.branch or '(detached)', 60)}", MUTED))
         if self.commits and self._page:
             more = "+" if self._page.more else ""
-            head = head.append(Content.styled(f" · {len(self.commits):,}{more} commits", MUTED))
+            head = head.append(Content.styled(f" · {amounts.count(len(self.commits))}{more} commits", MUTED))
         return head
 
     def item_line(self, item: LogRow, width: int) -> Content:

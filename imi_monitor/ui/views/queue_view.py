@@ -6,66 +6,40 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from textual.app import ComposeResult
 from textual.content import Content
 
 from imi_monitor.model import times
-from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.background_query import BackgroundQuery
-from imi_monitor.ui.views.view import View, action_data
-from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
+from imi_monitor.ui.background_query import ShouldStop
+from imi_monitor.ui.views.registry_view import NARROW, RegistryView
+from imi_monitor.ui.views.view import action_data
+from imi_monitor.ui.widgets.row_list import ListRow, message_row
 
-NARROW = 80
 
-
-class QueueView(View):
+class QueueView(RegistryView):
     word = "queue"
     opening_key = "Q"
     label = "Queue"
     help = "agents in line for a worktree, and its holder"
 
-    def on_mount(self) -> None:
-        self._query: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._received)
-        self._version: object = None
-        self._line: list[dict[str, Any]] | None = None
-        self._failed: str | None = None
-        self.query_one(RowList).focus()
+    def version(self, snapshot: Snapshot) -> object:
+        return (snapshot.waiting, tuple(tree.claim for tree in snapshot.worktrees))
 
-    def body(self) -> ComposeResult:
-        yield RowList(id="queue")
+    def read(self, stop: ShouldStop) -> dict[str, Any]:
+        return action_data(self.open_context, None, "queue", {}, stop)
 
-    def show(self, snapshot: Snapshot, now: datetime) -> None:
-        version = (snapshot.waiting, tuple(tree.claim for tree in snapshot.worktrees))
-        if version != self._version:
-            self._version = version
-            self._query.start(lambda stop: action_data(self.open_context, None, "queue", {}, stop))
-        self._draw(now)
+    def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
+        waiting = data["queue"] if data else []
+        trees = len({(one["repo_name"], one["worktree_name"]) for one in waiting})
+        behind = (
+            f"{count(len(waiting), 'agent waits', 'agents wait')} for {count(trees, 'worktree')}" if waiting else ""
+        )
+        return "Queue", behind
 
-    def _received(self, result: dict[str, Any] | ImiError) -> None:
-        if isinstance(result, ImiError):
-            self._failed, self._version = result.sentence, None  # read again with the next snapshot
-        else:
-            self._failed = None
-            self._line = sorted(result["queue"], key=lambda one: (one["repo_name"], one["worktree_name"], one["place"]))
-        self._draw(times.now())
-
-    def _draw(self, now: datetime) -> None:
-        waiting = self._line or []
-        for_ = len({(one["repo_name"], one["worktree_name"]) for one in waiting})
-        tail = f"  {count(len(waiting), 'agent waits', 'agents wait')} for {count(for_, 'worktree')}" if waiting else ""
-        self.set_title(Content.styled("Queue", "bold").append(Content.styled(tail, cells.MUTED)))
-        lines = self.query_one(RowList)
-        width = max(20, lines.size.width)
-        lines.show(self._rows(waiting, now, width), 2 if width < NARROW else 1)
-
-    def _rows(self, waiting: Sequence[dict[str, Any]], now: datetime, width: int) -> list[ListRow]:
-        if self._failed is not None:
-            return [message_row(cells.failure(self._failed))]
-        if self._line is None:
-            return [message_row("looking…")]
+    def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
+        waiting = sorted(data["queue"], key=lambda one: (one["repo_name"], one["worktree_name"], one["place"]))
         if not waiting:
             return [message_row("no agent is in line: `imi claim NAME --wait SECONDS` waits for a worktree")]
         return list(waiting_rows(waiting, now, width))
