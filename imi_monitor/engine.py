@@ -23,11 +23,11 @@ from imi_monitor.model.change import MINUTES, Activity, Change
 from imi_monitor.model.snapshot import (
     NOT_LOOKED_FOR,
     ClaimState,
-    Failure,
     GitState,
     Key,
     RegistryEvent,
     Snapshot,
+    SourceFailure,
     SourceHealth,
     Waiter,
     Worktree,
@@ -146,7 +146,7 @@ class Engine:
         known = self._worktrees.get(key)
         if known is not None:
             since = known.failure.since if known.failure and known.failure.why == why else times.stamp()
-            self._update_worktree(key, failure=Failure("git status", why, since))
+            self._update_worktree(key, failure=SourceFailure("git status", why, since))
 
     def add_changes(self, changes: Sequence[Change]) -> None:
         """Append changes, oldest first, each with the owner of the worktree's claim at its time."""
@@ -196,7 +196,7 @@ class Engine:
         if before is not None and before.failure is not None and before.failure.why == why:
             return
         read_at = before.read_at if before else None
-        self._health[source] = SourceHealth(source, read_at, Failure(what, why, times.stamp()))
+        self._health[source] = SourceHealth(source, read_at, SourceFailure(what, why, times.stamp()))
         self._changed.set()
 
     # -- snapshots --------------------------------------------------------------------------------------------------

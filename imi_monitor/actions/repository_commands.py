@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
-    from imi_monitor.git.spawn import Finished
+    from imi_monitor.git.spawn import FinishedProcess
 
 
 TIMEOUT = 600.0
@@ -80,7 +80,7 @@ def run(
 
 def _run_one(
     context: Context, command: str, env: dict[str, str], folder: str, tail: _OutputTail, timeout: float
-) -> Finished:
+) -> FinishedProcess:
     argv = ["/bin/sh", "-c", _SAME_OUTPUT, command]
     try:
         done = spawn(argv, env=env, cwd=folder, timeout=timeout, on_stderr=tail.feed, cancelled=context.cancelled)
@@ -90,7 +90,7 @@ def _run_one(
     return done
 
 
-def _failure(stage: str, command: str, done: Finished, timeout: float) -> str | None:
+def _failure(stage: str, command: str, done: FinishedProcess, timeout: float) -> str | None:
     what = f"the {stage} command {safe(command, 200)!r}"
     if done.cancelled:
         raise ImiError(f"{what} was cancelled", code="cancelled")

@@ -12,7 +12,7 @@ import stat
 import time
 
 from imi_monitor.git.environment import git_environment, git_path
-from imi_monitor.git.spawn import Finished, spawn
+from imi_monitor.git.spawn import FinishedProcess, spawn
 from imi_monitor.model.errors import GitError
 
 # section.variable (without the subsection) -> a value with which git runs nothing and works as if the key were unset. A value
@@ -276,7 +276,7 @@ def _ask_git(common_dir: str, admin_dir: str) -> Listing:
     return found
 
 
-def _unreadable(common_dir: str, done: Finished) -> GitError:
+def _unreadable(common_dir: str, done: FinishedProcess) -> GitError:
     from imi_monitor.model.redact import printable_lines
     from imi_monitor.model.text import safe
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
-class Heads:
+class BranchHeads:
     """Local branches and those of one remote, each with its commit; `remote_default` is the remote's default branch."""
 
     __slots__ = ("local", "remote", "remote_default")
@@ -29,7 +29,7 @@ class Heads:
         return branch in self.local or branch in self.remote
 
 
-def read_heads(git: Git, remote: str) -> Heads:
+def read_heads(git: Git, remote: str) -> BranchHeads:
     """Return every local branch, and those of `remote` as of the last fetch."""
     prefix = f"refs/remotes/{remote}/"
     local: dict[str, str] = {}
@@ -45,7 +45,7 @@ def read_heads(git: Git, remote: str) -> Heads:
             default = symref.removeprefix(prefix) or None
         elif name.startswith(prefix):
             found[name.removeprefix(prefix)] = sha
-    return Heads(local, found, default)
+    return BranchHeads(local, found, default)
 
 
 def make_branch(git: Git, branch: str, sha: str, note: str) -> None:

@@ -90,7 +90,7 @@ def _all_empty(git: Git, own: list[list[str]]) -> bool:
     return all(patch.mark is None for patch in patches_of(git, [sha for sha, *_ in own]))
 
 
-def _was_contained(git: Git, tip: str, theirs: Sequence[Landed], files: Sequence[str]) -> bool:
+def _was_contained(git: Git, tip: str, theirs: Sequence[TrunkCommit], files: Sequence[str]) -> bool:
     """Return whether merging the branch into an earlier trunk commit changes nothing: that commit was a squash."""
     made = int(
         git.text("rev-list", "--no-commit-header", "--max-count=1", "--format=%ct", "--end-of-options", tip, "--")
@@ -151,7 +151,7 @@ _REVERT_TITLE = re.compile(r'^(Revert ".+")(?: \(#\d+\))?$')
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class TrunkCommit:
     """A commit of the trunk, with the commits that its message says it reverts."""
 
     sha: str
@@ -160,7 +160,7 @@ class Landed:
     reverts: tuple[str, ...]  # beginnings of commit ids; `Revert "title"` where no id is given
 
 
-def touching(git: Git, tip: str, base: str, files: Sequence[str]) -> list[Landed]:
+def touching(git: Git, tip: str, base: str, files: Sequence[str]) -> list[TrunkCommit]:
     """Return the commits of `base` that `tip` does not have and that change one of `files`, newest first."""
     paths = [f":(top,literal){name}" for name in files[:_MOST_FILES]]
     output = git.text(
@@ -179,10 +179,10 @@ def touching(git: Git, tip: str, base: str, files: Sequence[str]) -> list[Landed
         *paths,
         env=UNALTERED_HISTORY,
     )
-    return [_landed(record.lstrip("\n")) for record in output.split("\0") if record.strip()]
+    return [_trunk_commit(record.lstrip("\n")) for record in output.split("\0") if record.strip()]
 
 
-def not_reverted(git: Git, landed: Sequence[Landed]) -> list[str]:
+def not_reverted(git: Git, landed: Sequence[TrunkCommit]) -> list[str]:
     """Return the marks of those commits (newest first) that no later one reverts, by its content or its message."""
     shas = [one.sha for one in landed]
     undone: set[str | None] = set()
@@ -199,15 +199,15 @@ def not_reverted(git: Git, landed: Sequence[Landed]) -> list[str]:
     return kept
 
 
-def _landed(record: str) -> Landed:
+def _trunk_commit(record: str) -> TrunkCommit:
     first, _, message = record.partition("\n")
     sha, seconds = first.split(" ")
     title = message.partition("\n")[0]
     named = _REVERT_TITLE.match(title)
-    return Landed(sha, int(seconds), title, tuple(_REVERTED.findall(message)) or ((named[1],) if named else ()))
+    return TrunkCommit(sha, int(seconds), title, tuple(_REVERTED.findall(message)) or ((named[1],) if named else ()))
 
 
-def _named_in(one: Landed, reverted: list[str]) -> bool:
+def _named_in(one: TrunkCommit, reverted: list[str]) -> bool:
     """Return whether a later commit's message reverts this one, and use that entry up."""
     for entry in reverted:
         if entry == f'Revert "{one.title}"' or one.sha.startswith(entry):
@@ -237,7 +237,7 @@ _TITLE = re.compile(rb"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
+class CommitPatch:
     """One commit and the hash of its patch; `mark` is None when it changes nothing."""
 
     sha: str
@@ -250,31 +250,31 @@ def whole_patch(git: Git, fork: str, tip: str) -> str | None:
     return _patches(git, [f"{tip} {fork}"])[0].mark
 
 
-def patches_of(git: Git, shas: Sequence[str], *, reverse: bool = False) -> list[Patch]:
+def patches_of(git: Git, shas: Sequence[str], *, reverse: bool = False) -> list[CommitPatch]:
     """Return the patches of these commits or, with `reverse`, of reverting them; a merge has no patch."""
     return _patches(git, shas, *(["-R"] if reverse else [])) if shas else []
 
 
-def _patches(git: Git, lines: Sequence[str], *options: str) -> list[Patch]:
+def _patches(git: Git, lines: Sequence[str], *options: str) -> list[CommitPatch]:
     done = git.run(
         "diff-tree", "--stdin", *_AS_PATCH, *options, stdin="\n".join([*lines, ""]).encode(), env=UNALTERED_HISTORY
     )
     return list(_read(done.stdout))
 
 
-def _read(output: bytes) -> Iterator[Patch]:
+def _read(output: bytes) -> Iterator[CommitPatch]:
     sha = ""
     lines: list[bytes] = []
     for line in output.split(b"\n"):
         # every line of a patch has a sign in front, so a bare id is the title of the next patch
         if _TITLE.match(line):
             if sha:
-                yield Patch(sha, _mark(lines))
+                yield CommitPatch(sha, _mark(lines))
             sha, lines = line.decode("ascii"), []
         else:
             lines.append(line)
     if sha:
-        yield Patch(sha, _mark(lines))
+        yield CommitPatch(sha, _mark(lines))
 
 
 def _mark(lines: list[bytes]) -> str | None:

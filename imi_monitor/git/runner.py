@@ -12,7 +12,7 @@ import time
 from imi_monitor.git import safety
 from imi_monitor.git.config_scan import pinned_variables
 from imi_monitor.git.environment import FENCE_VARIABLES, git_environment, git_path, users_ssh
-from imi_monitor.git.spawn import Finished, spawn
+from imi_monitor.git.spawn import FinishedProcess, spawn
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import safe
 
@@ -108,7 +108,7 @@ _NEVER: dict[str, frozenset[str]] = {
 }
 
 
-class Result:
+class GitResult:
     """The result of a git process."""
 
     __slots__ = ("returncode", "stderr", "stdout")
@@ -155,7 +155,7 @@ class Git:
         on_stdout: Callable[[bytes], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         settings: Sequence[tuple[str, str]] = (),
-    ) -> Result:
+    ) -> GitResult:
         """Run `git args` and return its result; GitError for an exit status that is not in `ok`.
 
         `on_stdout` receives the output piece by piece; the result then has none.
@@ -183,7 +183,7 @@ class Git:
             time.sleep(pause)
         if done.timed_out or done.capped or done.cancelled or done.returncode not in ok:
             raise self._failure(verb, done, timeout, cap)
-        return Result(done.returncode, done.stdout, done.stderr)
+        return GitResult(done.returncode, done.stdout, done.stderr)
 
     def text(self, *args: str | bytes, **options: Unpack[Options]) -> str:
         """Run git and return stdout without its last line break; bytes that are not UTF-8 become surrogates."""
@@ -239,7 +239,7 @@ class Git:
                 "check it, then remove the line or run imi trust"
             )
 
-    def _failure(self, verb: str, done: Finished, timeout: float, cap: int) -> GitError:
+    def _failure(self, verb: str, done: FinishedProcess, timeout: float, cap: int) -> GitError:
         from imi_monitor.git.lock_files import lock_advice, lock_in_message
         from imi_monitor.model.redact import printable_lines
 
@@ -282,7 +282,7 @@ def parse_version(output: bytes) -> tuple[int, int, int] | None:
     return (major, minor, patch) if major else None
 
 
-def _met_unfinished_worktree(done: Finished) -> bool:
+def _met_unfinished_worktree(done: FinishedProcess) -> bool:
     """Return whether git failed at the admin directory of a worktree that another git is just making."""
     return done.returncode > 0 and b"failed to read " in done.stderr and b"/commondir: Success" in done.stderr
 

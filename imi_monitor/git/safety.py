@@ -116,7 +116,7 @@ _allowed_until: dict[str, float] = {}
 
 
 def check_owner(common_dir: str, admin_dir: str, work_tree: str | None) -> None:
-    """GitError "dubious-ownership" when the repository is another user's and git has not been told to accept it."""
+    """Raise GitError "dubious-ownership" if the repository is another user's and git has not been told to accept it."""
     me = os.geteuid()
     for path in (work_tree, admin_dir, common_dir):
         if path is not None and _owner(path) not in (me, None):

@@ -53,7 +53,7 @@ def child_cpu_seconds() -> float:
     return _child_cpu.seconds
 
 
-class Finished:
+class FinishedProcess:
     """How a child ended, its stdout up to the cap, and the last 64 KB of its stderr."""
 
     __slots__ = ("cancelled", "capped", "returncode", "stderr", "stdout", "timed_out")
@@ -87,7 +87,7 @@ def spawn(
     on_stderr: Callable[[bytes], None] | None = None,
     on_stdout: Callable[[bytes], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
-) -> Finished:
+) -> FinishedProcess:
     """Run `argv` (an absolute program) to its end, within `timeout` seconds and `cap` bytes of stdout.
 
     `on_stdout` receives the output piece by piece, up to the cap; the result then has none.
@@ -217,7 +217,7 @@ class _Child:
             if fd >= 0:
                 self.poll.register(fd, select.POLLIN)
 
-    def wait(self, deadline: float, grace: float, cancelled: Callable[[], bool] | None) -> Finished:
+    def wait(self, deadline: float, grace: float, cancelled: Callable[[], bool] | None) -> FinishedProcess:
         """Wait until it ends, or end it at the deadline, the cap or a cancellation."""
         stopped = timed_out = False
         while not self.gone:
@@ -233,7 +233,7 @@ class _Child:
             self._reap()
         code = -SIGKILL if self.returncode is None else self.returncode
         out, err = self.stdout.getvalue(), bytes(self.stderr)
-        return Finished(code, out, err, timed_out=timed_out, capped=self.capped, cancelled=stopped)
+        return FinishedProcess(code, out, err, timed_out=timed_out, capped=self.capped, cancelled=stopped)
 
     def stop(self, until: float) -> None:
         """End the whole group: TERM now, KILL at `until`. It is not reaped in between, so its id cannot be reused."""

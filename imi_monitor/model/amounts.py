@@ -7,21 +7,21 @@ from __future__ import annotations
 
 
 def size(count: int) -> str:
-    """A number of bytes: `512 Bytes`, `1.2 MB`."""
+    """Return a number of bytes: `512 Bytes`, `1.2 MB`."""
     from humanize import naturalsize
 
     return naturalsize(count)
 
 
 def count(number: int) -> str:
-    """A number with its thousands separated: `12,345`."""
+    """Return a number with its thousands separated: `12,345`."""
     from humanize import intcomma
 
     return intcomma(number)
 
 
 def long_age(seconds: float) -> str:
-    """An age in words: `3 days`, `an hour`, `2 months`."""
+    """Return an age in words: `3 days`, `an hour`, `2 months`."""
     from humanize import naturaldelta
 
     return naturaldelta(seconds)

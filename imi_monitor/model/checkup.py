@@ -9,7 +9,7 @@ State = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """A checked thing. `fail` stops commands from working, `warn` has a cost, `advice` says what to do."""
 
     name: str
@@ -24,13 +24,13 @@ class Check:
         return {"name": self.name, "state": self.state, "says": self.says, "advice": self.advice or None}
 
 
-def ok(name: str, says: str, advice: str = "") -> Check:
-    return Check(name, "ok", says, advice)
+def ok(name: str, says: str, advice: str = "") -> CheckResult:
+    return CheckResult(name, "ok", says, advice)
 
 
-def warn(name: str, says: str, advice: str) -> Check:
-    return Check(name, "warn", says, advice)
+def warn(name: str, says: str, advice: str) -> CheckResult:
+    return CheckResult(name, "warn", says, advice)
 
 
-def fail(name: str, says: str, advice: str) -> Check:
-    return Check(name, "fail", says, advice)
+def fail(name: str, says: str, advice: str) -> CheckResult:
+    return CheckResult(name, "fail", says, advice)

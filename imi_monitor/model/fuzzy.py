@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Match(IntEnum):
-    """Smaller is better."""
+class MatchQuality(IntEnum):
+    """How well a text matches; smaller is better."""
 
     EXACT = 0
     PREFIX = 1
@@ -14,18 +14,18 @@ class Match(IntEnum):
     LETTERS = 3
 
 
-def match(query: str, text: str) -> Match | None:
+def match(query: str, text: str) -> MatchQuality | None:
     """Return how `text` matches `query`, ignoring case; None when it does not. An empty query matches nothing."""
     wanted, within = query.casefold(), text.casefold()
     if not wanted:
         return None
     if within == wanted:
-        return Match.EXACT
+        return MatchQuality.EXACT
     if within.startswith(wanted):
-        return Match.PREFIX
+        return MatchQuality.PREFIX
     if wanted in within:
-        return Match.PART
-    return Match.LETTERS if _in_order(wanted, within) else None
+        return MatchQuality.PART
+    return MatchQuality.LETTERS if _in_order(wanted, within) else None
 
 
 def _in_order(wanted: str, within: str) -> bool:

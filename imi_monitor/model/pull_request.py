@@ -37,7 +37,7 @@ class PullRequestMention:
 
     @property
     def called(self) -> str:
-        """In a sentence: `pull request 12`, `merge request 7` or `alice:fix`."""
+        """Its name in a sentence: `pull request 12`, `merge request 7` or `alice:fix`."""
         if self.number is None:
             return f"{self.owner}:{safe(self.branch or '')}"
         return f"{'merge' if self.kind == MERGE else 'pull'} request {self.number}"
@@ -91,7 +91,7 @@ def is_account_name(text: str) -> bool:
 
 
 def _from_url(url: str) -> PullRequestMention:
-    """`https://host/owner/name/pull/12/files#r1`, `https://host/group/name/-/merge_requests/7`."""
+    """Parse `https://host/owner/name/pull/12/files#r1`, `https://host/group/name/-/merge_requests/7`."""
     parts = split_url(url)
     if parts is None or parts.scheme not in ("https", "http") or not parts.hostname or not url.isprintable():
         raise _unclear(url)

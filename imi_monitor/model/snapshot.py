@@ -112,7 +112,7 @@ class RegistryEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class SourceFailure:
     """Why something could not be read, and since when."""
 
     what: str
@@ -134,7 +134,7 @@ class Worktree:
     pr: int | None
     claim: ClaimState | None
     git: GitState | None  # None: not read yet, or never readable
-    failure: Failure | None  # why `git` is missing or old
+    failure: SourceFailure | None  # why `git` is missing or old
     watched: str  # how its files are followed: live, polling, starting or off
     watched_why: str | None
     last_change: Change | None = None
@@ -167,7 +167,7 @@ class SourceHealth:
 
     source: str
     read_at: str | None
-    failure: Failure | None
+    failure: SourceFailure | None
     note: str | None = None  # information that is no failure, such as "polling 12 worktrees"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from imi_monitor import host
 from imi_monitor.model import amounts
-from imi_monitor.model.checkup import Check, fail, ok, warn
+from imi_monitor.model.checkup import CheckResult, fail, ok, warn
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import db, operations, registry_file, schema, worktrees
@@ -17,7 +17,7 @@ _SCARCE = 64 << 20
 _MOST_NAMES = 5
 
 
-def check_registry(path: str) -> list[Check]:
+def check_registry(path: str) -> list[CheckResult]:
     """The checks of the registry at `path`; one that cannot be opened is a finding, not an error."""
     if not os.path.lexists(path):
         return [ok("registry", f"none yet at {safe(path)}", "the first command that needs it creates it"), *_library()]
@@ -33,7 +33,7 @@ def check_registry(path: str) -> list[Check]:
         connection.close()
 
 
-def _file(connection: sqlite3.Connection, path: str) -> list[Check]:
+def _file(connection: sqlite3.Connection, path: str) -> list[CheckResult]:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     mode = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
     kind = registry_file.filesystem_type(os.path.dirname(os.path.realpath(path))) or "unknown"
@@ -56,7 +56,7 @@ def _file(connection: sqlite3.Connection, path: str) -> list[Check]:
     return found
 
 
-def _library() -> list[Check]:
+def _library() -> list[CheckResult]:
     version = sqlite3.sqlite_version
     if not db.needs_single_checkpointer():
         return [ok("sqlite", version)]
@@ -71,7 +71,7 @@ def _library() -> list[Check]:
     ]
 
 
-def _space(path: str) -> list[Check]:
+def _space(path: str) -> list[CheckResult]:
     db.restore_ballast(path)
     found = []
     if os.path.exists(registry_file.ballast_path(path)):
@@ -85,11 +85,11 @@ def _space(path: str) -> list[Check]:
     return found
 
 
-def _contents(connection: sqlite3.Connection) -> list[Check]:
+def _contents(connection: sqlite3.Connection) -> list[CheckResult]:
     return [_missing_worktrees(connection), _abandoned_operations(connection)]
 
 
-def _missing_worktrees(connection: sqlite3.Connection) -> Check:
+def _missing_worktrees(connection: sqlite3.Connection) -> CheckResult:
     rows = worktrees.list_worktrees(connection)
     elsewhere = _foreign_repositories(connection)
     gone = [row for row in rows if row.repo_name not in elsewhere and not os.path.isdir(row.path)]
@@ -108,7 +108,7 @@ def _foreign_repositories(connection: sqlite3.Connection) -> set[str]:
     return {str(row[0]) for row in rows}
 
 
-def _abandoned_operations(connection: sqlite3.Connection) -> Check:
+def _abandoned_operations(connection: sqlite3.Connection) -> CheckResult:
     left = [one for one in operations.list_unfinished(connection) if one.abandoned]
     if not left:
         return ok("operations", "none unfinished")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git import spawn as spawning
-from imi_monitor.git.spawn import Finished, spawn
+from imi_monitor.git.spawn import FinishedProcess, spawn
 from tests.helpers import ROOT
 
 SH = "/bin/sh"
@@ -38,7 +38,7 @@ def _descriptors() -> int:
     return len(os.listdir("/dev/fd"))
 
 
-def sh(script: str, *args: str, **options: object) -> Finished:
+def sh(script: str, *args: str, **options: object) -> FinishedProcess:
     return spawn([SH, "-c", script, *args], env=dict(os.environ), **{"timeout": 10.0, **options})  # type: ignore[arg-type]
 
 

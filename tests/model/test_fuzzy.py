@@ -6,32 +6,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.model.fuzzy import Match, match
+from imi_monitor.model.fuzzy import MatchQuality, match
 
 
 @pytest.mark.parametrize(
     ("query", "text", "expected"),
     [
-        ("feat-api", "feat-api", Match.EXACT),
-        ("FEAT-API", "feat-api", Match.EXACT),
-        ("feat", "feat-api", Match.PREFIX),
-        ("api", "feat-api", Match.PART),
-        ("fap", "feat-api", Match.LETTERS),
+        ("feat-api", "feat-api", MatchQuality.EXACT),
+        ("FEAT-API", "feat-api", MatchQuality.EXACT),
+        ("feat", "feat-api", MatchQuality.PREFIX),
+        ("api", "feat-api", MatchQuality.PART),
+        ("fap", "feat-api", MatchQuality.LETTERS),
         ("paf", "feat-api", None),
         ("feat-apis", "feat-api", None),
         ("", "feat-api", None),
-        ("ss", "straße", Match.PART),
-        ("日", "fix-日本", Match.PART),
+        ("ss", "straße", MatchQuality.PART),
+        ("日", "fix-日本", MatchQuality.PART),
     ],
 )
-def test_the_quality_of_a_match(query: str, text: str, expected: Match | None) -> None:
+def test_the_quality_of_a_match(query: str, text: str, expected: MatchQuality | None) -> None:
     assert match(query, text) == expected
 
 
 @given(st.text(min_size=1), st.text(), st.text())
 def test_every_part_is_found_as_at_least_a_part(query: str, before: str, after: str) -> None:
     found = match(query, before.casefold() + query + after.casefold())
-    assert found is not None and found <= Match.PART
+    assert found is not None and found <= MatchQuality.PART
 
 
 @given(st.text(min_size=1), st.data())

@@ -16,12 +16,12 @@ from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
     Commit,
-    Failure,
     FileState,
     GitState,
     Key,
     RegistryEvent,
     Snapshot,
+    SourceFailure,
     SourceHealth,
     Waiter,
     Worktree,
@@ -194,11 +194,11 @@ def needy() -> Snapshot:
 def failing() -> Snapshot:
     """Sources that cannot answer, and a worktree that git cannot read."""
     registry = SourceHealth(
-        "registry", ago(95), Failure("the registry", "database is locked by another program", ago(60))
+        "registry", ago(95), SourceFailure("the registry", "database is locked by another program", ago(60))
     )
     polling = SourceHealth("files", ago(1), None, "polling 2 worktrees: the system's limit of watches is reached")
     trees = (
-        tree("feat-api", failure=Failure("git status", "fatal: index file corrupt", ago(30)), watched="polling"),
+        tree("feat-api", failure=SourceFailure("git status", "fatal: index file corrupt", ago(30)), watched="polling"),
         tree("feat-ui", git=None, watched="starting"),
         tree("trunk-main", "trunk", is_main=True, branch="main", git=git("main")),
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from imi_monitor.model.snapshot import Failure
+from imi_monitor.model.snapshot import SourceFailure
 from imi_monitor.ui.filters import STATES, WorktreeFilter
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from tests.ui import sample_agents, sample_snapshots, snapshot_builder
@@ -16,7 +16,9 @@ STALE = snapshot_builder.tree("fix-Bug", by="codex-1", how="stale")
 DEAD = snapshot_builder.tree("feat-ui", by="gemini-2", how="dead", repo="web")
 FREE = snapshot_builder.tree("devops-ci")
 GONE = snapshot_builder.tree("feat-gone", missing=True, git=None)
-UNKNOWN = snapshot_builder.tree("review-9", git=None, failure=Failure("git status", "no", snapshot_builder.ago(5)))
+UNKNOWN = snapshot_builder.tree(
+    "review-9", git=None, failure=SourceFailure("git status", "no", snapshot_builder.ago(5))
+)
 ALL = (DIRTY, STALE, DEAD, FREE, GONE, UNKNOWN)
 FACTS = snapshot_builder.facts(*ALL, me="claude-1", collisions=(snapshot_builder.conflict(DIRTY, STALE),))
 

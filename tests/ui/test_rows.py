@@ -19,11 +19,11 @@ from imi_monitor.model.agent import SessionFacts as AgentFacts
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import (
     Commit,
-    Failure,
     FileState,
     Key,
     RegistryEvent,
     Snapshot,
+    SourceFailure,
     SourceHealth,
     Waiter,
     Worktree,
@@ -140,7 +140,7 @@ def hostile_world(text: str) -> Snapshot:
         stashes=2,
     )
     change = Change(text, text, "modified", text, now, by=text, count=3)
-    bad = Failure(text, text, now)
+    bad = SourceFailure(text, text, now)
     one = snapshot_builder.tree(
         text,
         repo=text,

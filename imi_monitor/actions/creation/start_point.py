@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.creation.creation_request import CreationRequest
-    from imi_monitor.git.heads import Heads
+    from imi_monitor.git.heads import BranchHeads
     from imi_monitor.git.layout import Repository
     from imi_monitor.git.runner import Git
 
@@ -29,7 +29,7 @@ class FetchResult:
 
     __slots__ = ("fresh", "heads", "why")
 
-    def __init__(self, known: Heads, fresh: bool, why: str | None = None) -> None:
+    def __init__(self, known: BranchHeads, fresh: bool, why: str | None = None) -> None:
         self.heads = known
         self.fresh = fresh
         self.why = why
@@ -56,7 +56,7 @@ def _fetch_branches(
     context: Context,
     git: Git,
     repository: Repository,
-    known: Heads,
+    known: BranchHeads,
     remote: str,
     branches: list[str],
     optional: str | None = None,
@@ -90,7 +90,7 @@ def _fetch(context: Context, git: Git, remote: str, specs: list[str]) -> str | N
     return None
 
 
-def _up_to_date(url: str, branches: list[str], known: Heads) -> bool:
+def _up_to_date(url: str, branches: list[str], known: BranchHeads) -> bool:
     """True if a remote on this disk has nothing new by its ref files, which saves the cost of a fetch."""
     path = url.removeprefix("file://")
     if not os.path.isabs(path):
@@ -166,7 +166,7 @@ def find_start(context: Context, git: Git, wanted: CreationRequest) -> StartPoin
     return _at_trunk(git, fetched, remote, trunk_name)
 
 
-def refuse_known_conflicts(git: Git, wanted: CreationRequest, known: Heads, remote: str) -> None:
+def refuse_known_conflicts(git: Git, wanted: CreationRequest, known: BranchHeads, remote: str) -> None:
     """Raise the conflicts that are visible without the network."""
     _refuse_clash(wanted, known)
     if wanted.source is not None:
@@ -175,7 +175,7 @@ def refuse_known_conflicts(git: Git, wanted: CreationRequest, known: Heads, remo
         _refuse_in_use(git, wanted)
 
 
-def _refuse_clash(wanted: CreationRequest, known: Heads) -> None:
+def _refuse_clash(wanted: CreationRequest, known: BranchHeads) -> None:
     other = case_twin(wanted.branch, [*known.local, *known.remote])
     if other is not None and wanted.branch not in known.local:
         raise UsageError(
@@ -191,7 +191,7 @@ def _refuse_clash(wanted: CreationRequest, known: Heads) -> None:
         )
 
 
-def _refuse_both(wanted: CreationRequest, known: Heads, remote: str) -> None:
+def _refuse_both(wanted: CreationRequest, known: BranchHeads, remote: str) -> None:
     """Refuse `--from` for an existing branch: moving it could lose commits, ignoring `--from` would mislead."""
     if known.has(wanted.branch):
         where = "" if wanted.branch in known.local else f" on {safe(remote)}"
@@ -222,7 +222,7 @@ def _lock_of(wanted: CreationRequest, path: str) -> str:
     return (found[0] if found else None) or ""
 
 
-def trunk_branch(context: Context, wanted: CreationRequest, known: Heads) -> str | None:
+def trunk_branch(context: Context, wanted: CreationRequest, known: BranchHeads) -> str | None:
     """The trunk: the configured branch, the remote's default, a common name, else the main worktree's branch."""
     configured = context.settings.text("git_settings.default_branch")
     head, _ = layout.read_head(wanted.repository.common_dir, wanted.repository.common_dir)
@@ -278,7 +278,7 @@ def _distance(git: Git, there: str, here: str) -> tuple[int, int]:
 _HEX = frozenset("0123456789abcdef")
 
 
-def _start_at_ref(context: Context, git: Git, wanted: CreationRequest, known: Heads, remote: str) -> StartPoint:
+def _start_at_ref(context: Context, git: Git, wanted: CreationRequest, known: BranchHeads, remote: str) -> StartPoint:
     """The start point REF; a branch of the remote is fetched first."""
     text = wanted.source or ""
     base, steps = _parse(text)
@@ -314,7 +314,7 @@ def _is_name(base: str) -> bool:
     )
 
 
-def _resolve(context: Context, git: Git, base: str, known: Heads) -> str | None:
+def _resolve(context: Context, git: Git, base: str, known: BranchHeads) -> str | None:
     from imi_monitor.git.refs import resolve
 
     if base == "HEAD":
@@ -335,7 +335,7 @@ def _verified(git: Git, revision: str) -> str | None:
     return done.stdout.decode("ascii").strip() if done.returncode == 0 else None
 
 
-def _unknown(text: str, known: Heads, remote: str) -> Refused:
+def _unknown(text: str, known: BranchHeads, remote: str) -> Refused:
     from difflib import get_close_matches
 
     near = get_close_matches(text, [*known.local, *(f"{remote}/{name}" for name in known.remote)], 3)

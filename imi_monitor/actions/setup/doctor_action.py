@@ -10,7 +10,7 @@ from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
 from imi_monitor.links import server_check
-from imi_monitor.model.checkup import Check, fail, ok, warn
+from imi_monitor.model.checkup import CheckResult, fail, ok, warn
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import registry_health
@@ -44,7 +44,7 @@ class DoctorAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        checks: list[Check] = []
+        checks: list[CheckResult] = []
         for step in (_git, _registry, _shell, _gh, _settings):
             context.progress(f"checking {step.__name__.strip('_')}")
             checks.extend(step(context))
@@ -62,7 +62,7 @@ class DoctorAction(Action):
 ACTIONS = (DoctorAction(),)
 
 
-def _git(_: Context) -> list[Check]:
+def _git(_: Context) -> list[CheckResult]:
     try:
         found, program = git_version(), git_path()
     except ImiError as error:
@@ -75,11 +75,11 @@ def _git(_: Context) -> list[Check]:
     return [ok("git", f"{version} at {safe(program)}")]
 
 
-def _registry(context: Context) -> list[Check]:
+def _registry(context: Context) -> list[CheckResult]:
     return registry_health.check_registry(context.database)
 
 
-def _shell(_: Context) -> list[Check]:
+def _shell(_: Context) -> list[CheckResult]:
     around = os.environ.get("IMI_SHELL")  # set by the shell function for this one call
     if around:
         return [ok("shell", f"the function for {safe(around, 20)} is active: `imi go` changes directory")]
@@ -93,7 +93,7 @@ def _shell(_: Context) -> list[Check]:
     ]
 
 
-def _gh(_: Context) -> list[Check]:
+def _gh(_: Context) -> list[CheckResult]:
     program = github_cli.find_gh()
     if program is None:
         return [ok("gh", "not installed; reviews use plain git", "install it for titles, authors and forks")]
@@ -107,7 +107,7 @@ def _gh(_: Context) -> list[Check]:
     return [warn("gh", "not logged in; reviews use plain git", "run `gh auth login`")]
 
 
-def _settings(context: Context) -> list[Check]:
+def _settings(context: Context) -> list[CheckResult]:
     try:
         settings = context.settings
     except ImiError as error:
@@ -117,7 +117,7 @@ def _settings(context: Context) -> list[Check]:
     return [ok("config", "no problems"), *(found or [ok("servers", "none configured, none needed")])]
 
 
-def _server(name: str, url: str, schemes: tuple[str, ...]) -> Check:
+def _server(name: str, url: str, schemes: tuple[str, ...]) -> CheckResult:
     where = server_check.server_address(url, schemes)
     if where is None:
         return fail(name, f"its URL does not begin with {schemes[0]}://", f"correct servers.{name}_url (`imi config`)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model.errors import Refused
-from imi_monitor.model.fuzzy import Match, match
+from imi_monitor.model.fuzzy import MatchQuality, match
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ _NAME, _BARE_NAME, _BRANCH, _REPOSITORY = range(4)
 class GoCandidate:
     """A worktree and how well it matches; the smallest rank is the best."""
 
-    rank: tuple[bool, bool, Match, int]
+    rank: tuple[bool, bool, MatchQuality, int]
     target: Target
 
     def data(self) -> dict[str, object]:
@@ -88,7 +88,7 @@ def best(
         hits = [(hit, field) for field, text in fields if (hit := match(query, text)) is not None]
         if hits:
             hit, field = min(hits)
-            found.append(GoCandidate((hit is Match.LETTERS, elsewhere, hit, field), one))
+            found.append(GoCandidate((hit is MatchQuality.LETTERS, elsewhere, hit, field), one))
     top = min((one.rank for one in found), default=None)
     return [one for one in found if one.rank == top]
 
@@ -142,7 +142,7 @@ class GoAction(Action):
         return _outcome(found[0].target)
 
     def _choose(self, context: Context, among: list[tuple[Target, bool]]) -> Outcome:
-        everything = [GoCandidate((False, elsewhere, Match.EXACT, _NAME), one) for one, elsewhere in among]
+        everything = [GoCandidate((False, elsewhere, MatchQuality.EXACT, _NAME), one) for one, elsewhere in among]
         if not everything:
             raise Refused("there is no worktree yet: `imi feat NAME` makes one", code="no-worktree")
         index = context.choose("Go to", _lines(everything))

@@ -219,7 +219,7 @@ def _rank(entry: MenuEntry, wanted: str) -> int | None:
     if wanted == entry.key:
         return -1
     by_label = fuzzy.match(wanted, entry.label)
-    if by_label is not None and by_label < fuzzy.Match.LETTERS:
+    if by_label is not None and by_label < fuzzy.MatchQuality.LETTERS:
         return int(by_label)
     if wanted.casefold() in entry.help.casefold():
         return 3
