@@ -135,6 +135,32 @@ class Tail:
         return [line for line in lines if line]
 
 
+MOST_WRITTEN = 200  # files that are kept of one session
+
+
+class WrittenFiles:
+    """The files that a session wrote, the latest last; only the last `MOST_WRITTEN` are kept."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, None] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def add(self, *paths: str) -> None:
+        for path in paths:
+            self._paths.pop(path, None)
+            self._paths[path] = None
+        for path in list(self._paths)[:-MOST_WRITTEN]:
+            del self._paths[path]
+
+    def inherit(self, older: WrittenFiles) -> None:
+        """Put the files of older records before these."""
+        newer = tuple(self)
+        self._paths = dict.fromkeys(older)
+        self.add(*newer)
+
+
 ReducerType = TypeVar("ReducerType", bound="Reducer")
 
 

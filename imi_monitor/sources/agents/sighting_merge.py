@@ -13,8 +13,7 @@ from imi_monitor.model.agent import NOTHING_KNOWN, Agent, AgentEvent, SessionFac
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.agent_reader import Sighting
-
-_MOST_FILES = 200
+from imi_monitor.sources.agents.foreign_files import MOST_WRITTEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def _merge_facts(left: SessionFacts, right: SessionFacts) -> SessionFacts:
         return right
     pairs = zip(_FACT_NAMES, _fact_values(left), _fact_values(right), strict=True)
     values: dict[str, Any] = {name: other if mine is None else mine for name, mine, other in pairs}
-    values["files"] = tuple(dict.fromkeys(left.files + right.files))[-_MOST_FILES:]
+    values["files"] = tuple(dict.fromkeys(left.files + right.files))[-MOST_WRITTEN:]
     return SessionFacts(**values)
 
 

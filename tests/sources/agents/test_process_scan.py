@@ -303,7 +303,7 @@ def test_psutil_finds_the_same_agents(here: Here) -> None:
         os.kill(process.pid, signal.SIGSTOP)
         soon(lambda: host.is_suspended(process.pid))
         assert {one.pid for one in psutil_scan.scan(ProgramNames(known_programs())) if one.suspended} == {process.pid}
-    assert [one for one in psutil_scan.scan(ProgramNames(known_programs())) if one.cwd == str(here.cwd)] == []
+    soon(lambda: not any(one.cwd == str(here.cwd) for one in psutil_scan.scan(ProgramNames(known_programs()))))
 
 
 def _without_moment(one: AgentProcess) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from datetime import datetime
 from imi_monitor.model import times
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, AgentEvent, Evidence, ToolCall
 from imi_monitor.sources.agents import fields
+from imi_monitor.sources.agents.foreign_files import WrittenFiles
 
 CHAT_START = b"# aider chat started at "
 _QUIET = 3.0  # seconds after a reply after which aider is taken to be at its prompt
@@ -36,7 +37,6 @@ _ERROR = re.compile(
 _LIMITS = ("has hit a token limit!", "reflections allowed, stopping.")
 _MAYBE = frozenset({WAITING})
 _ANYTHING = frozenset({WAITING, RUNNING})
-_MOST_FILES = 200
 _MOST_REPLY = 8000
 
 
@@ -64,7 +64,7 @@ class AiderReducer:
         self.last_message: str | None = None
         self.tokens: dict[str, int] = {}
         self.cost: float | None = None
-        self.files: dict[str, None] = {}
+        self.files = WrittenFiles()
         self.left = False
         self.last = LastLine("started", "the chat has begun", "nothing was asked yet")
         self._reply: list[str] = []
@@ -182,10 +182,7 @@ class AiderReducer:
 
     def _edited(self, path: str, key: str, at: str) -> AgentEvent:
         whole = path if path.startswith("/") else f"{self.folder}/{path}"
-        self.files.pop(whole, None)
-        self.files[whole] = None
-        if len(self.files) > _MOST_FILES:
-            del self.files[next(iter(self.files))]
+        self.files.add(whole)
         self.last = LastLine("report", f"it edited {path[:200]}")
         return AgentEvent(
             "tool_finished", f"{key}:edit", at, None, ToolCall("edit", fields.one_line(path), key), True, (whole,)

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from imi_monitor.model.agent import AgentEvent, ToolCall
 from imi_monitor.sources.agents import fields
+from imi_monitor.sources.agents.foreign_files import WrittenFiles
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -143,7 +144,7 @@ class ToolCalls:
     def __init__(self) -> None:
         self.open: dict[str, OpenCall] = {}
         self.background: dict[str, ToolCall] = {}
-        self.files: dict[str, None] = {}
+        self.files = WrittenFiles()
 
     def start(self, block: JsonObject, at: str, cwd: str | None) -> list[AgentEvent]:
         tool = tool_of(block, cwd)
@@ -166,8 +167,7 @@ class ToolCalls:
         self._keep_background(ident, call, table)
         path = written_file(call.tool if call else None, call.arguments if call else {}, table) if ok else None
         if path is not None:
-            self.files.pop(path, None)
-            self.files[path] = None
+            self.files.add(path)
         tool = call.tool if call else ToolCall("?", None, ident)
         answer = text_of(block.get("content"))
         made = [AgentEvent("tool_finished", f"{ident}:finished", at, answer, tool, ok, (path,) if path else ())]
@@ -189,7 +189,7 @@ class ToolCalls:
     def inherit(self, older: ToolCalls) -> None:
         """Add what older records say about files and background tasks."""
         self.background = older.background | self.background
-        self.files = {**{path: None for path in older.files if path not in self.files}, **self.files}
+        self.files.inherit(older.files)
 
     def _keep_background(self, ident: str, call: OpenCall | None, result: JsonObject) -> None:
         task = fields.text(result.get("backgroundTaskId"), 200)

@@ -24,11 +24,11 @@ from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.claude.live_registry import BackgroundJob, RegistryEntry, WatchedFolders
 from imi_monitor.sources.agents.claude.records import OpenCall, TokenLedger
 from imi_monitor.sources.agents.claude.transcript import Subagents, Transcript
+from imi_monitor.sources.agents.foreign_files import MOST_WRITTEN
 
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
 _REGISTERS = (2, 1, 197)  # the oldest version known to list itself in the registry
 _NEWEST = 2
-_MOST_FILES = 200
 _DIALOG = "permission prompt"
 _STATUS_STATES: Final = {"busy": RUNNING, "waiting": WAITING, "shell": RUNNING, "idle": COMPLETED}
 _EPOCH: Final = "1970-01-01T00:00:00.000000+00:00"
@@ -302,7 +302,7 @@ class ClaudeSession:
         unknown = self.has_older or self.transcript.tokens is None  # a part of the sum would mislead
         fresh, out, cached = (None, None, None) if unknown else self._ledger.counted
         below = self.subagents.files if self.subagents else ()
-        files = tuple(dict.fromkeys((*below, *self.transcript.files)))[-_MOST_FILES:]
+        files = tuple(dict.fromkeys((*below, *self.transcript.files)))[-MOST_WRITTEN:]
         return replace(
             facts,
             model=reducer.model,

@@ -30,8 +30,8 @@ from imi_monitor.sources.agents.codex.record_types import (
     answers,
 )
 from imi_monitor.sources.agents.codex.records import parse
+from imi_monitor.sources.agents.foreign_files import WrittenFiles
 
-_MOST_FILES = 200
 _MOST_UNMATCHED = 500
 _MOST_EVENTS = 5000  # of one poll
 _MARKS_TURNS = re.compile(r"[1-9]|0\.(1[0-9]{2}|[2-9][0-9]{2}|[1-9][0-9]{3})\b")  # versions that record turns
@@ -50,7 +50,7 @@ class CodexReducer:
         self.message: str | None = None
         self.plan: str | None = None
         self.usage = ThreadTokens()
-        self.files: dict[str, None] = {}
+        self.files = WrittenFiles()
         self.turn_at: str | None = None
         self.ended_at: str | None = None
         self.internal = False
@@ -96,7 +96,7 @@ class CodexReducer:
         self.message = self.message or older.message
         self.turn_at = self.turn_at or older.turn_at
         self.internal = self.internal or older.internal
-        self.files = {**older.files, **self.files}
+        self.files.inherit(older.files)
         self._marks_turns = self._marks_turns or older._marks_turns
         for call, known in older._open.items():
             if call in self._unmatched:
@@ -160,7 +160,7 @@ class CodexReducer:
 
     def _keep_unmatched(self, item: AgentEvent, call: str) -> None:
         """A result without its call: a second result, of an ended turn, or of a call that is not read yet. No event."""
-        self._add_files(item.files)
+        self.files.add(*item.files)
         if len(self._unmatched) < _MOST_UNMATCHED:
             self._unmatched[call] = item
 
@@ -171,15 +171,8 @@ class CodexReducer:
             return AgentEvent("answered", f"{call}:answered", item.at, answers(item.text), known.tool)
         files = item.files or (known.files if item.ok else ())
         absolute = tuple(os.path.normpath(os.path.join(self.context.cwd or "/", name)) for name in files)
-        self._add_files(absolute)
+        self.files.add(*absolute)
         return replace(item, tool=known.tool, files=absolute)
-
-    def _add_files(self, files: tuple[str, ...]) -> None:
-        for name in files:
-            self.files.pop(name, None)
-            self.files[name] = None
-        for name in list(self.files)[:-_MOST_FILES]:
-            del self.files[name]
 
     def _end_turn(self, item: AgentEvent) -> None:
         self._end, self._active, self.at = item, False, item.at

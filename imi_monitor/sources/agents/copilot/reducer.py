@@ -23,6 +23,7 @@ from imi_monitor.model.agent import (
     ToolCall,
 )
 from imi_monitor.sources.agents import fields
+from imi_monitor.sources.agents.foreign_files import WrittenFiles
 
 _ASKING = {"ask_user": "question", "exit_plan_mode": "plan"}  # tools that are themselves a dialog
 _DIALOGS = {
@@ -47,7 +48,6 @@ _TARGETS = (
 )
 _VERSIONS = (1,)
 _INHERITED = ("version", "model", "branch", "turn_at", "prompt", "last_message", "context_used", "context_size")
-_MOST_FILES = 200
 
 
 class CopilotReducer:
@@ -64,7 +64,7 @@ class CopilotReducer:
         self.tokens: tuple[int, int, int] | None = None  # fresh, out, from the cache
         self.context_used: int | None = None
         self.context_size: int | None = None
-        self.files: dict[str, None] = {}
+        self.files = WrittenFiles()
         self.subagents: set[str] = set()
         self.note: str | None = None
         self._events: list[AgentEvent] = []
@@ -89,7 +89,7 @@ class CopilotReducer:
         self.started_at = older.started_at or self.started_at
         if older.tokens is not None:
             self._add_tokens(*older.tokens)
-        self.files = {**older.files, **self.files}
+        self.files.inherit(older.files)
 
     def take_events(self) -> tuple[AgentEvent, ...]:
         events, self._events = tuple(self._events), []
@@ -348,10 +348,7 @@ class CopilotReducer:
         if text is None or not (text.startswith("/") or self.cwd):
             return ()
         whole = posixpath.normpath(posixpath.join(self.cwd or "/", text))
-        self.files.pop(whole, None)
-        self.files[whole] = None
-        if len(self.files) > _MOST_FILES:
-            del self.files[next(iter(self.files))]
+        self.files.add(whole)
         return (whole,)
 
 

@@ -25,8 +25,8 @@ from imi_monitor.model.agent import (
     ToolCall,
 )
 from imi_monitor.sources.agents import fields
+from imi_monitor.sources.agents.foreign_files import WrittenFiles
 
-_MOST_FILES = 200
 _MOST_EVENTS = 5000  # of one poll
 _NAMES = {
     "run_shell_command": "Bash",
@@ -72,7 +72,7 @@ class GeminiReducer:
         self.prompt: str | None = None
         self.message: str | None = None
         self.turn_at: str | None = None
-        self.files: dict[str, None] = {}
+        self.files = WrittenFiles()
         self.unknown: dict[str, None] = {}
         self._label = label
         self._tokens: dict[str, tuple[int, int, int]] = {}
@@ -139,7 +139,7 @@ class GeminiReducer:
         self.title, self.model = self.title or older.title, self.model or older.model
         self.prompt, self.message = self.prompt or older.prompt, self.message or older.message
         self.turn_at = self.turn_at or older.turn_at
-        self.files = {**older.files, **self.files}
+        self.files.inherit(older.files)
         self._tokens = {**older._tokens, **self._tokens}
         self._reported |= older._reported
         self._last = self._last or older._last
@@ -234,11 +234,7 @@ class GeminiReducer:
             if name and status == "success" and fields.text(call.get("name")) in _WRITERS
             else ()
         )
-        for file in files:
-            self.files.pop(file, None)
-            self.files[file] = None
-        for old in list(self.files)[:-_MOST_FILES]:
-            del self.files[old]
+        self.files.add(*files)
         self._add_event(AgentEvent("tool_started", f"{tool.id}:started", at, tool=tool))
         ok = None if status == "cancelled" else status == "success"
         self._add_event(AgentEvent("tool_finished", f"{tool.id}:finished", at, _result(call), tool, ok, files))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from imi_monitor import paths
 from imi_monitor.model.agent import AgentEvent, SessionFacts
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.foreign_files import MOST_WRITTEN
 from imi_monitor.sources.agents.hooks.records import ASKS, END, HookRecord, parse
 from imi_monitor.sources.agents.hooks.reducer import HookReducer, events_of, evidence_of
 
@@ -183,9 +184,6 @@ def _read(path: str, name: str) -> tuple[HookRecord | None, int]:
     return parse(name, info.st_mtime_ns, data), len(data)
 
 
-_MOST_FILES = 200
-
-
 @dataclass
 class HookSession:
     records: list[HookRecord] = field(default_factory=list)  # in order
@@ -274,7 +272,7 @@ def _facts(reducer: HookReducer, records: Sequence[HookRecord]) -> SessionFacts:
         turn_at=reducer.prompt.at if reducer.prompt else None,
         prompt=reducer.prompt.text if reducer.prompt else None,
         last_message=reducer.said.text if reducer.said else None,
-        files=tuple(files)[-_MOST_FILES:],
+        files=tuple(files)[-MOST_WRITTEN:],
         subagents=len(reducer.helpers) or None,
         parent=next((one.parent for one in newest if one.parent), None),
         tmux=next((one.tmux for one in newest if one.tmux), None),

@@ -23,6 +23,7 @@ from imi_monitor.model.agent import (
 )
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.foreign_db import Row
+from imi_monitor.sources.agents.foreign_files import MOST_WRITTEN
 from imi_monitor.sources.agents.opencode.records import MessagePart, OpenCodeMessage
 
 _ASKING = {"question": "question", "plan_exit": "plan", "plan_enter": "plan"}  # tools that are themselves a dialog
@@ -32,7 +33,6 @@ _ABORTED = "MessageAbortedError"
 _TARGETS = ("filePath", "path", "command", "pattern", "query", "url", "description", "name")
 _WRITING = ("write", "edit", "patch", "multiedit", "apply_patch")
 _NO_NEXT_STEP = 3.0  # seconds after which a refused tool is the end of its turn
-_MOST_FILES = 200
 
 
 def evidence(messages: Sequence[OpenCodeMessage], now: float) -> Evidence | None:
@@ -218,7 +218,7 @@ def _context(one: OpenCodeMessage) -> int | None:
 
 def _files(messages: Sequence[OpenCodeMessage]) -> tuple[str, ...]:
     found = [path for one in messages for part in one.parts for path in _written(part)]
-    return tuple(dict.fromkeys(found))[-_MOST_FILES:]
+    return tuple(dict.fromkeys(found))[-MOST_WRITTEN:]
 
 
 def _written(part: MessagePart) -> Iterator[str]:

@@ -1,1 +1,0 @@
-"""What terminals show of any agent: the titles of panes in tmux and Zellij."""
