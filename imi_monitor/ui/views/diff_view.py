@@ -183,8 +183,8 @@ class DiffView(SheetView[Diff]):
             )
         diff = self.diff
         if diff is not None and diff.files:
-            sums = f" · {count(len(diff.files) + diff.omitted, 'file')} +{amounts.count(diff.added)} −{amounts.count(diff.removed)}"
-            head = head.append(Content.styled(sums, MUTED))
+            files, lines = count(len(diff.files) + diff.omitted, "file"), (diff.added, diff.removed)
+            head = head.append(Content.styled(" · {} +{} −{}".format(files, *map(amounts.count, lines)), MUTED))
             if diff.base and self.commit is None:
                 head = head.append(Content.styled(f" against {safe(diff.base, 60)}", MUTED))
         if self.reading and diff is None:
