@@ -71,7 +71,7 @@ def _repository(folder: str) -> tuple[str, dict[str, str]]:
     process([*git, "-C", path, "commit", "-qm", "first"], env)
     tree = os.path.join(folder, "feat-x")
     process([*git, "-C", path, "worktree", "add", "-q", "-b", "feat/x", tree], env)
-    # As where somebody works: the first `git status` of a later second ends git's doubt about what has just been written
+    # As in normal use: the first `git status` of a later second ends git's doubt about what has just been written
     # (until then it compares every file's content, which only it may note down in the index, and we never do).
     time.sleep(1.1)
     process([*git, "-C", tree, "status"], env)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.store import events
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,11 +12,13 @@ if TYPE_CHECKING:
 _KINDS = ("claude", "codex", "gemini", "aider", "cursor", "copilot", "opencode", "amp", "goose", "qwen", "cline")
 
 
-class KnownAgent:
-    __slots__ = ("first_seen_at", "host", "kind", "last_seen_at", "name", "status")
-
-    def __init__(self, row: tuple[object, ...]) -> None:
-        self.name, self.kind, self.host, self.status, self.first_seen_at, self.last_seen_at = map(str, row)
+class KnownAgent(Row):
+    name: str
+    kind: str
+    host: str
+    status: str
+    first_seen_at: str
+    last_seen_at: str
 
 
 class AgentDescription:

@@ -6,6 +6,7 @@ Rows are kept until `retention` removes them. Writers run inside the transaction
 from __future__ import annotations
 
 from imi_monitor.store import db, events
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,38 +20,20 @@ _COLUMNS = "repo_name, worktree_name, epoch, agent_id, task_id, host, claimed_at
 _GRANT = "repo_name = ? AND worktree_name = ? AND epoch = ?"
 
 
-class ClaimGrant:
+class ClaimGrant(Row):
     """One grant. `released_at` None: current. `taken_by` and `reason`: who ended it if not the owner, and why."""
 
-    __slots__ = (
-        "agent_id",
-        "claimed_at",
-        "ended",
-        "epoch",
-        "host",
-        "reason",
-        "released_at",
-        "repo_name",
-        "taken_by",
-        "task_id",
-        "worktree_name",
-    )
-
-    def __init__(self, row: tuple[object, ...]) -> None:
-        def text(value: object) -> str | None:
-            return None if value is None else str(value)
-
-        self.repo_name = str(row[0])
-        self.worktree_name = str(row[1])
-        self.epoch = int(str(row[2]))
-        self.agent_id = str(row[3])
-        self.task_id = text(row[4])
-        self.host = str(row[5])
-        self.claimed_at = str(row[6])
-        self.released_at = text(row[7])
-        self.ended = text(row[8])
-        self.taken_by = text(row[9])
-        self.reason = text(row[10])
+    repo_name: str
+    worktree_name: str
+    epoch: int
+    agent_id: str
+    task_id: str | None
+    host: str
+    claimed_at: str
+    released_at: str | None
+    ended: str | None
+    taken_by: str | None
+    reason: str | None
 
 
 def last_grant(

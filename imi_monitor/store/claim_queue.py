@@ -9,6 +9,7 @@ from __future__ import annotations
 from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.store import db
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,33 +21,18 @@ _COLUMNS = (
 _KEY = "WHERE repo_name = ? AND worktree_name = ?"
 
 
-class WaiterRow:
-    __slots__ = (
-        "agent_id",
-        "boot",
-        "enqueued_at",
-        "gives_up_uptime",
-        "host",
-        "pid",
-        "pid_started",
-        "repo_name",
-        "seq",
-        "task_id",
-        "worktree_name",
-    )
-
-    def __init__(self, row: tuple[object, ...]) -> None:
-        self.seq = int(str(row[0]))
-        self.repo_name = str(row[1])
-        self.worktree_name = str(row[2])
-        self.agent_id = str(row[3])
-        self.task_id = None if row[4] is None else str(row[4])
-        self.host = str(row[5])
-        self.boot = str(row[6])
-        self.pid = int(str(row[7]))
-        self.pid_started = None if row[8] is None else str(row[8])
-        self.enqueued_at = str(row[9])
-        self.gives_up_uptime = float(str(row[10]))
+class WaiterRow(Row):
+    seq: int
+    repo_name: str
+    worktree_name: str
+    agent_id: str
+    task_id: str | None
+    host: str
+    boot: str
+    pid: int
+    pid_started: str | None
+    enqueued_at: str
+    gives_up_uptime: float
 
     @property
     def gone(self) -> bool:

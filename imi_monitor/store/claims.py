@@ -17,6 +17,7 @@ from imi_monitor.model import names, times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents, claim_history, events
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,40 +46,25 @@ _FREE = (
 _FREE_IMI_COLUMN = f"UPDATE worktrees SET agent_id = NULL, released_at = ? {_KEY}"
 
 
-class Claim:
+class Claim(Row):
     """The claim row of one worktree. `agent_id` None: free. `foreign`: only iMi's own column names the owner."""
 
-    __slots__ = (
-        "agent_id",
-        "boot",
-        "claimed_at",
-        "epoch",
-        "foreign",
-        "heartbeat_at",
-        "heartbeat_uptime",
-        "host",
-        "pid",
-        "pid_started",
-        "repo_name",
-        "task_id",
-        "ttl_seconds",
-        "worktree_name",
-    )
+    repo_name: str
+    worktree_name: str
+    agent_id: str | None
+    epoch: int
+    task_id: str | None
+    claimed_at: str | None
+    heartbeat_at: str | None
+    heartbeat_uptime: float | None
+    ttl_seconds: float | None
+    host: str | None
+    boot: str | None
+    pid: int | None
+    pid_started: str | None
 
     def __init__(self, row: tuple[object, ...], *, foreign: bool = False) -> None:
-        self.repo_name = str(row[0])
-        self.worktree_name = str(row[1])
-        self.agent_id = _text(row[2])
-        self.epoch = int(str(row[3]))
-        self.task_id = _text(row[4])
-        self.claimed_at = _text(row[5])
-        self.heartbeat_at = _text(row[6])
-        self.heartbeat_uptime = _number(row[7])
-        self.ttl_seconds = _number(row[8])
-        self.host = _text(row[9])
-        self.boot = _text(row[10])
-        self.pid = None if row[11] is None else int(str(row[11]))
-        self.pid_started = _text(row[12])
+        super().__init__(row)
         self.foreign = foreign
 
     @property
@@ -351,11 +337,3 @@ def _claim_changed(claim: Claim) -> Refused:
         f"the claim on {safe(claim.worktree_name)} changed during this operation ({owner}): check it and repeat",
         code="claim-changed",
     )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-def _number(value: object) -> float | None:
-    return None if value is None else float(str(value))

@@ -360,7 +360,7 @@ def _checkpoint_alone(connection: sqlite3.Connection, path: str, mode: str) -> b
     if lock is None:
         return False
     try:
-        _checkpoint(connection, mode)
+        checkpoint(connection, mode)
         return True
     except sqlite3.Error:
         return False  # a busy or full disk: the next writer tries again, and the log keeps everything meanwhile
@@ -368,7 +368,7 @@ def _checkpoint_alone(connection: sqlite3.Connection, path: str, mode: str) -> b
         os.close(lock)
 
 
-def _checkpoint(connection: sqlite3.Connection, mode: str) -> None:
+def checkpoint(connection: sqlite3.Connection, mode: str) -> None:
     """Run the checkpoint with a short timeout.
 
     PASSIVE waits for no process, but never catches up with many writers; RESTART blocks them and waits for readers. The

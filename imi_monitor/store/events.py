@@ -10,6 +10,7 @@ from imi_monitor import host
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model import times
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,22 +45,19 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Event:
+class Event(Row):
     """One entry of the log; `data` is JSON text as it was written."""
 
-    __slots__ = ("agent_id", "data", "epoch", "host", "id", "occurred_at", "repo_name", "seq", "type", "worktree_name")
-
-    def __init__(self, row: tuple[object, ...]) -> None:
-        self.seq = int(str(row[0]))
-        self.id = str(row[1])
-        self.type = str(row[2])
-        self.host = str(row[3])
-        self.repo_name = None if row[4] is None else str(row[4])
-        self.worktree_name = None if row[5] is None else str(row[5])
-        self.agent_id = None if row[6] is None else str(row[6])
-        self.epoch = None if row[7] is None else int(str(row[7]))
-        self.data = str(row[8])
-        self.occurred_at = str(row[9])
+    seq: int
+    id: str
+    type: str
+    host: str
+    repo_name: str | None
+    worktree_name: str | None
+    agent_id: str | None
+    epoch: int | None
+    data: str
+    occurred_at: str
 
 
 _COLUMNS = "seq, id, type, host, repo_name, worktree_name, agent_id, epoch, data, occurred_at"

@@ -12,28 +12,24 @@ from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
 
-class Operation:
-    __slots__ = ("boot", "data", "host", "id", "kind", "pid", "pid_started", "repo_name", "started_at", "worktree_name")
-
-    def __init__(self, row: tuple[object, ...]) -> None:
-        import json
-
-        self.id = str(row[0])
-        self.kind = str(row[1])
-        self.repo_name = str(row[2])
-        self.worktree_name = str(row[3])
-        self.host = str(row[4])
-        self.boot = str(row[5])
-        self.pid = int(str(row[6]))
-        self.pid_started = None if row[7] is None else str(row[7])
-        self.started_at = str(row[8])
-        self.data: dict[str, object] = json.loads(str(row[9]))
+class Operation(Row):
+    id: str
+    kind: str
+    repo_name: str
+    worktree_name: str
+    host: str
+    boot: str
+    pid: int
+    pid_started: str | None
+    started_at: str
+    data: dict[str, object]
 
     @property
     def abandoned(self) -> bool:

@@ -8,21 +8,19 @@ from imi_monitor import host
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model import times
 from imi_monitor.store import events
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
 
-class RepositoryRow:
-    __slots__ = ("active", "default_branch", "name", "path", "remote_url")
-
-    def __init__(self, name: str, path: str, remote_url: str, default_branch: str, active: bool) -> None:
-        self.name = name
-        self.path = path
-        self.remote_url = remote_url
-        self.default_branch = default_branch
-        self.active = active
+class RepositoryRow(Row):
+    name: str
+    path: str
+    remote_url: str
+    default_branch: str
+    active: bool
 
 
 class RepositoryRegistration:
@@ -40,7 +38,7 @@ class RepositoryRegistration:
 
 def list_repositories(connection: sqlite3.Connection) -> list[RepositoryRow]:
     rows = connection.execute("SELECT name, path, remote_url, default_branch, active FROM repositories ORDER BY name")
-    return [RepositoryRow(str(r[0]), str(r[1]), str(r[2]), str(r[3]), bool(r[4])) for r in rows]
+    return [RepositoryRow(row) for row in rows]
 
 
 def list_common_dirs(connection: sqlite3.Connection) -> dict[str, str]:

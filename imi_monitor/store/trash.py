@@ -5,6 +5,7 @@ from __future__ import annotations
 from imi_monitor import host
 from imi_monitor.fast import json_writer
 from imi_monitor.model import times
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,39 +17,21 @@ _COLUMNS = (
 _KEPT = "host = ? AND restored_at IS NULL AND purged_at IS NULL"
 
 
-class TrashEntry:
+class TrashEntry(Row):
     """One removed worktree. `data` holds the removal's intent and how long the entry was observed."""
 
-    __slots__ = (
-        "data",
-        "host",
-        "how",
-        "id",
-        "path",
-        "purged_at",
-        "removed_at",
-        "removed_by",
-        "repo_name",
-        "restored_at",
-        "trash_path",
-        "worktree_name",
-    )
-
-    def __init__(self, row: tuple[object, ...]) -> None:
-        import json
-
-        self.id = str(row[0])
-        self.repo_name = str(row[1])
-        self.worktree_name = str(row[2])
-        self.host = str(row[3])
-        self.path = str(row[4])
-        self.trash_path = str(row[5])
-        self.removed_at = str(row[6])
-        self.removed_by = str(row[7])
-        self.how = str(row[8])
-        self.data: dict[str, object] = json.loads(str(row[9]))
-        self.restored_at = None if row[10] is None else str(row[10])
-        self.purged_at = None if row[11] is None else str(row[11])
+    id: str
+    repo_name: str
+    worktree_name: str
+    host: str
+    path: str
+    trash_path: str
+    removed_at: str
+    removed_by: str
+    how: str
+    data: dict[str, object]
+    restored_at: str | None
+    purged_at: str | None
 
     @property
     def kept(self) -> bool:

@@ -6,24 +6,22 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import events
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
 
-class WorktreeType:
-    __slots__ = ("branch_prefix", "builtin", "description", "directory_prefix", "name")
-
-    def __init__(self, row: tuple[object, ...]) -> None:
-        self.name = str(row[0])
-        self.branch_prefix = str(row[1])
-        self.directory_prefix = str(row[2])
-        self.description = "" if row[3] is None else str(row[3])
-        self.builtin = bool(row[4])
+class WorktreeType(Row):
+    name: str
+    branch_prefix: str
+    directory_prefix: str
+    description: str
+    builtin: bool
 
 
-_COLUMNS = "name, branch_prefix, worktree_prefix, description, is_builtin"
+_COLUMNS = "name, branch_prefix, worktree_prefix, coalesce(description, ''), is_builtin"
 
 
 def list_types(connection: sqlite3.Connection) -> list[WorktreeType]:

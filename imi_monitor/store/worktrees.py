@@ -10,50 +10,34 @@ from __future__ import annotations
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model import times
 from imi_monitor.store import events
+from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
 
-class WorktreeRow:
+class WorktreeRow(Row):
     """A row of `worktrees`; `branch` has no `refs/heads/`, which iMi sometimes writes."""
 
-    __slots__ = (
-        "active",
-        "agent_id",
-        "base_branch",
-        "branch",
-        "claimed_at",
-        "closed_how",
-        "created_at",
-        "name",
-        "path",
-        "pr_number",
-        "released_at",
-        "repo_name",
-        "type",
-        "updated_at",
-    )
+    repo_name: str
+    name: str
+    branch: str
+    type: str
+    path: str
+    created_at: str
+    updated_at: str
+    active: bool
+    agent_id: str | None
+    claimed_at: str | None
+    released_at: str | None
+    pr_number: int | None
+    base_branch: str | None
+    closed_how: str | None
 
     def __init__(self, row: tuple[object, ...]) -> None:
-        def text(value: object) -> str | None:
-            return None if value is None else str(value)
-
-        self.repo_name = str(row[0])
-        self.name = str(row[1])
-        self.branch = str(row[2]).removeprefix("refs/heads/")
-        self.type = str(row[3])
-        self.path = str(row[4])
-        self.created_at = str(row[5])
-        self.updated_at = str(row[6])
-        self.active = bool(row[7])
-        self.agent_id = text(row[8])
-        self.claimed_at = text(row[9])
-        self.released_at = text(row[10])
-        self.pr_number = None if row[11] is None else int(str(row[11]))
-        self.base_branch = text(row[12])
-        self.closed_how = text(row[13])
+        super().__init__(row)
+        self.branch = self.branch.removeprefix("refs/heads/")
 
 
 _COLUMNS = (

@@ -365,7 +365,7 @@ def load(path: str, processes: int, seconds: float) -> dict[str, Any]:
     db.connect(path).close()
     reader, out = os.pipe()
     inside = os.open(path + ".inside", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    checkpoint = db._checkpoint
+    checkpoint = db.checkpoint
 
     def watched(connection: sqlite3.Connection, mode: str) -> None:
         os.write(inside, b"+")
@@ -374,7 +374,7 @@ def load(path: str, processes: int, seconds: float) -> dict[str, Any]:
         finally:
             os.write(inside, b"-")
 
-    db._checkpoint = watched
+    db.checkpoint = watched
 
     def job() -> None:
         connection = db.connect(path)

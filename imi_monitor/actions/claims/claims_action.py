@@ -168,7 +168,7 @@ def _grant_columns(grant: ClaimGrant) -> list[str]:
 
 
 def _grant_data(grant: ClaimGrant) -> dict[str, object]:
-    return {**{name: getattr(grant, name) for name in grant.__slots__}, "held_seconds": _held_seconds(grant)}
+    return {**vars(grant), "held_seconds": _held_seconds(grant)}
 
 
 def _held_seconds(grant: ClaimGrant) -> float | None:

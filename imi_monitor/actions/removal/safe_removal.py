@@ -343,7 +343,7 @@ def _read_trashed(context: Context, operation: operations.Operation) -> TrashedW
 
 
 def _claim_data(claim: claims.Claim) -> dict[str, object]:
-    return {name: getattr(claim, name) for name in claims.Claim.__slots__}
+    return dict(vars(claim))
 
 
 def _claim_before(operation: operations.Operation) -> claims.Claim:
