@@ -6,7 +6,6 @@ from textual.binding import Binding
 
 from imi_monitor.model import attention
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.text import safe
 from imi_monitor.ui.views.view import View
 
 OTHERS = (
@@ -28,14 +27,6 @@ class SingleAgentView(View):
     @property
     def agent(self) -> Agent | None:
         return next((agent for agent in self.agents if agent.id == self.agent_id), None)
-
-    @property
-    def whose(self) -> str:
-        """`claude-1 in feat-api`."""
-        agent = self.agent
-        if agent is None:
-            return "this agent"
-        return f"{safe(agent.name, 40)} in {safe(agent.key.worktree, 40)}" if agent.key else safe(agent.name, 40)
 
     def show_agent(self, agent: Agent) -> None:
         self.agent_id = agent.id
