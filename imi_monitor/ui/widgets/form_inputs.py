@@ -67,10 +67,6 @@ class ChoiceInput(FormInput):
         self.refresh()
         self.post_message(self.ValueChanged())
 
-    def pick(self, value: str) -> None:
-        if value in self._values:
-            self.at = self._values.index(value)
-
     def watch_at(self) -> None:
         self.post_message(self.ValueChanged())
 

@@ -241,7 +241,7 @@ class RowList(CursorList):
 
 def differing_cells(one: Strip, other: Strip) -> tuple[int, int]:
     """The range of cells in which two lines of one width differ; it is empty when they are equal."""
-    first, second = one._segments, other._segments
+    first, second = list(one), list(other)
     left = start = 0
     for mine, theirs in zip(first, second, strict=False):
         if mine != theirs:
