@@ -53,11 +53,16 @@ class PurgedEntry:
     kept_refs: tuple[str, ...]
 
 
+def is_due(context: Context, entry: trash.TrashEntry, days: float | None = None) -> bool:
+    """The trash policy: True if the entry is older than `days` (default: trash.keep_days)."""
+    return grace_period.is_over(entry, context.settings.number("trash.keep_days") if days is None else days)
+
+
 def purge_candidates(
-    context: Context, entries: list[trash.TrashEntry], *, days: float, named: bool
+    context: Context, entries: list[trash.TrashEntry], *, named: bool, days: float | None = None
 ) -> list[PurgeCandidate]:
     """What a purge takes, and what it leaves although asked for; the same for a dry run and the purge itself."""
-    due = entries if named else [entry for entry in entries if grace_period.is_over(entry, days)]
+    due = entries if named else [entry for entry in entries if is_due(context, entry, days)]
     return [PurgeCandidate(entry, _why_not(context, entry, named=named)) for entry in due]
 
 

@@ -150,7 +150,7 @@ class TrashListAction(Action):
         entries = _entries(context)
         keep = context.settings.number("trash.keep_days")
         lines = [_describe_entry(context, entry) for entry in entries] or ["the trash is empty"]
-        return Outcome(lines, {"entries": [_data(context, entry, keep) for entry in entries], "keep_days": keep})
+        return Outcome(lines, {"entries": [_data(context, entry) for entry in entries], "keep_days": keep})
 
 
 class TrashRestoreAction(Action):
@@ -240,9 +240,8 @@ def _candidates(context: Context, request: Request) -> list[PurgeCandidate]:
     given = request.rest("which")
     if given:
         chosen = {entry.id: entry for entry in (_find_entry(context, which) for which in given)}
-        return purge.purge_candidates(context, list(chosen.values()), days=0, named=True)
-    entries = _entries(context)
-    return purge.purge_candidates(context, entries, days=keep if days is None else days, named=request.flag("all"))
+        return purge.purge_candidates(context, list(chosen.values()), named=True)
+    return purge.purge_candidates(context, _entries(context), days=days, named=request.flag("all"))
 
 
 def _entries(context: Context) -> list[trash.TrashEntry]:
@@ -281,7 +280,7 @@ def _nothing(context: Context) -> str:
     return f"no entry is provably older than {count(keep, 'day')}; name entries or use --all to purge others"
 
 
-def _data(context: Context, entry: trash.TrashEntry, keep: int) -> dict[str, object]:
+def _data(context: Context, entry: trash.TrashEntry) -> dict[str, object]:
     trashed = restore.trashed_worktree(context, entry)
     return {
         "id": entry.id,
@@ -295,7 +294,7 @@ def _data(context: Context, entry: trash.TrashEntry, keep: int) -> dict[str, obj
         "removed_by": entry.removed_by,
         "how": entry.how,
         "restorable": trashed.in_trash,
-        "purgeable": grace_period.is_over(entry, keep),
+        "purgeable": purge.is_due(context, entry),
     }
 
 
