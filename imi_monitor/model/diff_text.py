@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
+from imi_monitor.model import amounts
 from imi_monitor.model.diff import NOTE, Diff, DiffLine, FileDiff
 from imi_monitor.model.text import count, safe
 
@@ -32,7 +33,8 @@ def diff_summary(diff: Diff) -> list[str]:
     """Return one line for each file, and a line with the total."""
     found = [f"{file.state} {line_counts(file):>14}  {file_title(file)}" for file in diff.files]
     if found:
-        total = f"{count(len(diff.files) + diff.omitted, 'file')}, +{diff.added:,} −{diff.removed:,}"
+        added, removed = amounts.count(diff.added), amounts.count(diff.removed)
+        total = f"{count(len(diff.files) + diff.omitted, 'file')}, +{added} −{removed}"
         found.append(total)
     return found + _omissions(diff)
 
@@ -68,7 +70,7 @@ def file_remarks(file: FileDiff) -> list[str]:
 
 def cut_line(file: FileDiff, whole: str) -> str:
     """Return `… 12,345 more lines: imi diff feat-x --file src/api.py`."""
-    return f"… {file.cut:,} more {'line' if file.cut == 1 else 'lines'}: {whole} {shell_quoted(file.path)}"
+    return f"… {count(file.cut, 'more line')}: {whole} {shell_quoted(file.path)}"
 
 
 def shell_quoted(path: str) -> str:

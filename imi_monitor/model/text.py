@@ -54,5 +54,10 @@ def _limit_combining(text: str) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: `1 commit`, `3 commits`."""
-    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"
+    """Return a number with its noun: `1 commit`, `3 commits`, `12,345 commits`."""
+    shown = str(number)
+    if number >= 1000:  # only then, because the import takes 3 ms
+        from imi_monitor.model import amounts
+
+        shown = amounts.count(number)
+    return f"{shown} {one if number == 1 else many or one + 's'}"

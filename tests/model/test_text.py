@@ -82,6 +82,7 @@ def test_lines_are_counted_when_there_are_too_many() -> None:
 def test_counts_have_the_right_form() -> None:  # S2.39
     assert [count(n, "commit") for n in (0, 1, 2)] == ["0 commits", "1 commit", "2 commits"]
     assert count(2, "entry", "entries") == "2 entries"
+    assert count(12_345, "file") == "12,345 files"
 
 
 VALUES = st.recursive(
