@@ -584,7 +584,7 @@ def test_a_question_takes_one_process(cloned: Repo, count_git: Callable[[], int]
 
 
 def test_running_git_imports_only_imi_and_c_modules() -> None:
-    """Importing git.run and git.dirty pulls in nothing but this house and C modules."""
+    """Importing git.runner and git.dirty pulls in nothing but this house and C modules."""
     script = f"""
 import sys
 before = set(sys.modules)

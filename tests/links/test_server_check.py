@@ -94,7 +94,7 @@ def test_a_name_lookup_that_never_ends_is_abandoned(monkeypatch: pytest.MonkeyPa
         released.wait(5)
         return socket.socket()
 
-    monkeypatch.setattr(server_check.socket, "create_connection", slow)
+    monkeypatch.setattr(socket, "create_connection", slow)
     assert server_check.check_tcp("slow.invalid", 1, longest=0.1) == "does not answer within 0.1 s"
     released.set()
 
