@@ -1,7 +1,7 @@
-"""Agents seen by themselves: what 40 of them cost whose records grow, how soon a state is known, and the first look.
+"""Agents found by their files: the cost of 40 sessions that write, the delay until a state is known, and the first poll.
 
-Every session is a process that lives, with a transcript of 50 MB as Claude Code writes them. A process of its own
-writes: a tool call, its result (now and then of 200 KB), the next call; the state of the registry changes too.
+Every session is a running process with a transcript of 50 MB, as Claude Code writes them. Another process writes tool
+calls, results (some of 200 KB) and changes of the registry.
 """
 
 from __future__ import annotations
@@ -12,28 +12,33 @@ import os
 import random
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bench.common import Row
 from imi_monitor import engine, host
-from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.snapshot import Key, Snapshot
+from imi_monitor.sources import agents
+from imi_monitor.sources.agents.agent_poll import AgentPoll
 
 SESSIONS = int(os.environ.get("BENCH_SESSIONS", "40"))
 MEGABYTES = int(os.environ.get("BENCH_MEGABYTES", "50"))
 SECONDS = float(os.environ.get("BENCH_SECONDS", "30"))
 EVERY = 3.0  # seconds between two writes of one session: a result, and the next call
 _TOO_LONG = 5.0
+_NEVER = 1e9
 
 
 def run() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="imi-bench-", dir=os.environ.get("BENCH_DIR")) as base:
         world = AgentWorld(Path(base))
         try:
+            yield from _poll_cost(world)
             yield from asyncio.run(_measure(world))
         finally:
             world.end()
@@ -43,6 +48,36 @@ def run() -> Iterator[Row]:
             yield from asyncio.run(_first_look(world))
         finally:
             world.end()
+
+
+def _poll_cost(world: AgentWorld) -> Iterator[Row]:
+    """CPU time of one poll of all agents: after one record, and without a change."""
+    roots = {
+        os.path.realpath(world.base / f"feat-{n}"): Key("h", "app", f"feat-{n}") for n in range(len(world.sessions))
+    }
+    poll = AgentPoll(agents.all_readers(), agents.process_scanner(), os.environ, tick=_NEVER, scan_every=_NEVER)
+    for _ in range(len(roots) // 4):  # so many transcripts are searched per poll of everything
+        poll.poll(None, roots)
+    while poll.has_more:
+        poll.poll(frozenset(), roots)
+    session, tree = world.sessions[0], world.base / "feat-0"
+    transcript = world.base / "claude" / "projects" / f"slug-{tree.name}" / f"{session}.jsonl"
+    after_record, without_change = [], []
+    for number in range(100):
+        with transcript.open("ab") as file:
+            file.write(_call(session, str(tree), f"poll{number}") + b"\n")
+        after_record.append(_cpu_of(poll, frozenset({str(transcript)}), roots))
+        without_change.append(_cpu_of(poll, frozenset(), roots))
+    yield Row(
+        f"one poll of {len(roots)} agents after a record", statistics.median(after_record) * 1000, "ms", budget=1.0
+    )
+    yield Row("one poll of them without a change", statistics.median(without_change) * 1000, "ms", budget=0.5)
+
+
+def _cpu_of(poll: AgentPoll, touched: frozenset[str], roots: Mapping[str, Key]) -> float:
+    started = time.process_time()
+    poll.poll(touched, roots)
+    return time.process_time() - started
 
 
 async def _measure(world: AgentWorld) -> list[Row]:
