@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from textual.content import Content
 
@@ -48,18 +49,14 @@ class AgentsPanel(Panel):
             self.row(
                 _AGENT + one.id,
                 (one, plan, self.age(one.truth.since, now) if one.truth.since else ""),
-                lambda one=one: agent_row.agent_lines(one, plan, now),  # type: ignore[misc]
+                partial(agent_row.agent_lines, one, plan, now),
             )
             for one in agents
         ]
-        rows += [
-            self.row(
-                f"{one.key.repo}\0{one.key.worktree}",
-                (one, plan, ages),
-                lambda one=one, ages=ages: _claim(one, plan, ages),  # type: ignore[misc]
-            )
-            for one, ages in ((one, self._ages(one, now)) for one in claims)
-        ]
+        for one in claims:
+            ages = self._ages(one, now)
+            key = f"{one.key.repo}\0{one.key.worktree}"
+            rows.append(self.row(key, (one, plan, ages), partial(_claim, one, plan, ages)))
         return rows + [
             ListRow(f"wait {one.key.repo} {one.key.worktree} {one.place}", _waiter(one)) for one in snapshot.waiting
         ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from textual.content import Content
 
 from imi_monitor.model import times
-from imi_monitor.model.snapshot import GitState, Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import FileState, GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.panels.panel import Identity, Panel
@@ -95,14 +96,15 @@ class GitPanel(Panel):
         if not state.files:
             return [ListRow("clean", (_clean(tree),))]
         room, beside = self.room, cells.overlap_width(shared, state.files)
-        return [
-            self.row(
-                f"file {entry.path}",
-                (entry, room, beside, shared.get(entry.path)),
-                lambda entry=entry: (cells.file_line(entry, room, shared.get(entry.path), beside),),  # type: ignore[misc]
-            )
-            for entry in state.files
-        ]
+        rows = []
+        for entry in state.files:
+            inputs = (entry, room, shared.get(entry.path), beside)
+            rows.append(self.row(f"file {entry.path}", inputs, partial(_file_lines, *inputs)))
+        return rows
+
+
+def _file_lines(entry: FileState, room: int, overlap: tuple[str, bool] | None, beside: int) -> tuple[Content, ...]:
+    return (cells.file_line(entry, room, overlap, beside),)
 
 
 def _clean(tree: Worktree) -> Content:
