@@ -15,6 +15,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
+from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widgets import Input, Static
 
@@ -86,6 +87,7 @@ class HomeScreen(FastScreen):
         self._row_to_select: str | None = None  # selected as soon as it is listed
         self._name_to_select: str | None = None
         self._filter_box: Input | None = None
+        self._laid_out_for: Size | None = None  # the terminal's size
         self._header_since = self._header_until = FOREVER  # the header reads the same between these moments
         self._header_shown = Content("")
         self._trouble_shown = Content("")
@@ -107,6 +109,7 @@ class HomeScreen(FastScreen):
         """Draw what is known and allow the first paint."""
         if self.snapshot is None:
             self._draw_header()
+        self._laid_out_for = self.app.size
         self.draw()
         self.release(*self.query(RowList))
 
@@ -217,7 +220,8 @@ class HomeScreen(FastScreen):
         self.call_after_refresh(self._lay_out)
 
     def _lay_out(self) -> None:
-        if self.is_complete:
+        if self.is_complete and self._laid_out_for != self.app.size:
+            self._laid_out_for = self.app.size
             self.panel_layout.apply()
             self.draw()
 
@@ -373,7 +377,7 @@ class HomeScreen(FastScreen):
 
     def set_initial_width(self, width: int) -> None:
         """Set the class of the width before the first layout, which else changes all styles."""
-        self.add_class(f"-{width_class(width)}")
+        self.update_classes({f"-{width_class(width)}": True}, update=False)  # the styles are applied later anyway
 
     # -- saved layout -----------------------------------------------------------------------------------------------
 
