@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 OUTCOME_TOLD = "told"  # `outcome_from` of an outcome given with `imi release --outcome`
 REPORTABLE_OUTCOMES = ("completed", "failed", "cancelled")
-_COLUMNS = "repo_name, worktree_name, epoch, agent_id, task_id, host, claimed_at, released_at, ended, taken_by, reason"
 _GRANT = "repo_name = ? AND worktree_name = ? AND epoch = ?"
 
 
@@ -41,7 +40,7 @@ def last_grant(
 ) -> ClaimGrant | None:
     """The last grant of this worktree to `agent`, or the one of `epoch`."""
     row = connection.execute(
-        f"SELECT {_COLUMNS} FROM claim_history WHERE repo_name = ? AND worktree_name = ? AND agent_id = ?"
+        f"SELECT {ClaimGrant.columns} FROM claim_history WHERE repo_name = ? AND worktree_name = ? AND agent_id = ?"
         " AND epoch = coalesce(?, epoch) ORDER BY epoch DESC LIMIT 1",
         (repo_name, worktree_name, agent, epoch),
     ).fetchone()
@@ -54,7 +53,8 @@ def list_grants(
     """The last grants, oldest first: of one worktree, one repository, or all."""
     where, values = db.where(repo_name=repo_name, worktree_name=worktree_name)
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM claim_history{where} ORDER BY claimed_at DESC, epoch DESC LIMIT ?", (*values, limit)
+        f"SELECT {ClaimGrant.columns} FROM claim_history{where} ORDER BY claimed_at DESC, epoch DESC LIMIT ?",
+        (*values, limit),
     )
     return [ClaimGrant(row) for row in rows][::-1]
 

@@ -15,9 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-_COLUMNS = (
-    "seq, repo_name, worktree_name, agent_id, task_id, host, boot, pid, pid_started, enqueued_at, gives_up_uptime"
-)
 _KEY = "WHERE repo_name = ? AND worktree_name = ?"
 
 
@@ -95,7 +92,7 @@ def list_waiters(
 ) -> list[WaiterRow]:
     """All waiters in order, those that are gone too: of one worktree, one repository, or all."""
     where, values = db.where(repo_name=repo_name, worktree_name=worktree_name)
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM claim_queue{where} ORDER BY seq", values)
+    rows = connection.execute(f"SELECT {WaiterRow.columns} FROM claim_queue{where} ORDER BY seq", values)
     return [WaiterRow(row) for row in rows]
 
 
@@ -104,7 +101,7 @@ def first_ready(
 ) -> WaiterRow | None:
     """The first waiter that could claim now, among those before number `before` or among all."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM claim_queue {_KEY} AND seq < ? ORDER BY seq",
+        f"SELECT {WaiterRow.columns} FROM claim_queue {_KEY} AND seq < ? ORDER BY seq",
         (repo_name, worktree_name, before if before is not None else 1 << 62),
     ).fetchall()
     return next((waiter for row in rows if (waiter := WaiterRow(row)).ready), None)

@@ -23,10 +23,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-_COLUMNS = (
-    "repo_name, worktree_name, agent_id, epoch, task_id, claimed_at, heartbeat_at, heartbeat_uptime, ttl_seconds,"
-    " host, boot, pid, pid_started"
-)
 _KEY = "WHERE repo_name = ? AND worktree_name = ?"
 _GRANT = (
     "UPDATE claims SET agent_id = ?, epoch = epoch + 1, task_id = ?, claimed_at = ?, heartbeat_at = ?,"
@@ -131,7 +127,7 @@ def is_dead_reservation(claim: Claim) -> bool:
 def current(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> Claim:
     """The claim of one worktree; free with epoch 0 when it was never claimed."""
     key = (repo_name, worktree_name)
-    row = connection.execute(f"SELECT {_COLUMNS} FROM claims {_KEY}", key).fetchone()
+    row = connection.execute(f"SELECT {Claim.columns} FROM claims {_KEY}", key).fetchone()
     if row is not None and row[2] is not None:
         return Claim(row)
     epoch = 0 if row is None else row[3]
@@ -147,7 +143,7 @@ def current(connection: sqlite3.Connection, repo_name: str, worktree_name: str) 
 def list_held(connection: sqlite3.Connection, repo_name: str | None = None) -> list[Claim]:
     """Every claim that has an owner, whatever its state, in one repository or in all."""
     only, values = ("", ()) if repo_name is None else (" AND repo_name = ?", (repo_name,))
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM claims WHERE agent_id IS NOT NULL{only}", values)
+    rows = connection.execute(f"SELECT {Claim.columns} FROM claims WHERE agent_id IS NOT NULL{only}", values)
     found = [Claim(row) for row in rows]
     ours = {claim.key for claim in found}
     rows = connection.execute(

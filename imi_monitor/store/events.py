@@ -60,9 +60,6 @@ class Event(Row):
     occurred_at: str
 
 
-_COLUMNS = "seq, id, type, host, repo_name, worktree_name, agent_id, epoch, data, occurred_at"
-
-
 def record(
     connection: sqlite3.Connection,
     kind: str,
@@ -143,7 +140,7 @@ def list_events(
     values.append(limit)
     order = "seq DESC" if newest else "seq"
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM events WHERE {' AND '.join(where)} ORDER BY {order} LIMIT ?", values
+        f"SELECT {Event.columns} FROM events WHERE {' AND '.join(where)} ORDER BY {order} LIMIT ?", values
     )
     found = [Event(row) for row in rows]
     return found[::-1] if newest else found

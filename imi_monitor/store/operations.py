@@ -37,9 +37,6 @@ class Operation(Row):
         return host.is_alive(self.host, self.boot, self.pid, self.pid_started) is False
 
 
-_COLUMNS = "id, kind, repo_name, worktree_name, host, boot, pid, pid_started, started_at, data"
-
-
 def begin(
     connection: sqlite3.Connection, kind: str, repo_name: str, worktree_name: str, data: dict[str, object]
 ) -> str:
@@ -49,7 +46,7 @@ def begin(
     identity = new_id()
     me = host.identify_process(os.getpid())
     connection.execute(
-        f"INSERT INTO operations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO operations ({Operation.columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             identity,
             kind,
@@ -105,4 +102,6 @@ def finish(connection: sqlite3.Connection, identity: str) -> bool:
 
 
 def list_unfinished(connection: sqlite3.Connection) -> list[Operation]:
-    return [Operation(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM operations ORDER BY started_at")]
+    return [
+        Operation(row) for row in connection.execute(f"SELECT {Operation.columns} FROM operations ORDER BY started_at")
+    ]

@@ -24,8 +24,12 @@ _CONVERTERS: dict[str, Callable[[object], object]] = {
 
 
 class Row:
-    """Sets each annotated attribute from the value at the same place of a row, converted to the annotated type."""
+    """Sets each annotated attribute from the value at the same place of a row, converted to the annotated type.
 
+    `columns` lists the attributes for a SELECT, where they are named after the table's columns.
+    """
+
+    columns = ""
     _fields: tuple[tuple[str, Callable[[object], object], bool], ...] = ()
 
     def __init_subclass__(cls) -> None:
@@ -33,6 +37,7 @@ class Row:
             (name, _CONVERTERS[kind.partition("[")[0].partition(" ")[0]], kind.endswith("| None"))
             for name, kind in cls.__annotations__.items()
         )
+        cls.columns = ", ".join(cls.__annotations__)
 
     def __init__(self, values: tuple[object, ...]) -> None:
         for (name, convert, optional), value in zip(self._fields, values, strict=True):

@@ -11,13 +11,6 @@ from imi_monitor import host
 from imi_monitor.model import session_status, times
 from imi_monitor.model.agent import RESTING, UNKNOWN
 
-_COLUMNS = (
-    "seq, id, host, cli, repo_name, worktree_name, agent_id, status, status_at, lost, detail, cwd, branch, parent_id,"
-    " title, prompt, last_message, model, version, tokens_in, tokens_out, tokens_cached, cost_usd, context_used,"
-    " context_size, boot, pid, pid_started, metadata, started_at, ended_at, seen_at, created_at, updated_at"
-)
-
-
 _SILENT = timedelta(minutes=3)  # three missed updates
 
 
@@ -81,6 +74,9 @@ class SessionRow:
     @property
     def began_at(self) -> str:
         return self.started_at or self.created_at
+
+
+_COLUMNS = ", ".join(SessionRow.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-_COLUMNS = (
-    "id, repo_name, worktree_name, host, path, trash_path, removed_at, removed_by, how, data, restored_at, purged_at"
-)
 _KEPT = "host = ? AND restored_at IS NULL AND purged_at IS NULL"
 
 
@@ -51,7 +48,7 @@ def add(
     data: dict[str, object],
 ) -> None:
     connection.execute(
-        f"INSERT INTO trash ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+        f"INSERT INTO trash ({TrashEntry.columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
         (
             identity,
             repo_name,
@@ -68,7 +65,7 @@ def add(
 
 
 def get(connection: sqlite3.Connection, identity: str) -> TrashEntry | None:
-    row = connection.execute(f"SELECT {_COLUMNS} FROM trash WHERE id = ?", (identity,)).fetchone()
+    row = connection.execute(f"SELECT {TrashEntry.columns} FROM trash WHERE id = ?", (identity,)).fetchone()
     return None if row is None else TrashEntry(row)
 
 
@@ -76,7 +73,7 @@ def list_kept(connection: sqlite3.Connection, repo_name: str | None = None) -> l
     """The entries that can be restored on this machine, newest first."""
     only, values = ("", ()) if repo_name is None else (" AND repo_name = ?", (repo_name,))
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM trash WHERE {_KEPT}{only} ORDER BY removed_at DESC, rowid DESC",
+        f"SELECT {TrashEntry.columns} FROM trash WHERE {_KEPT}{only} ORDER BY removed_at DESC, rowid DESC",
         (host.hostname(), *values),
     )
     return [TrashEntry(row) for row in rows]

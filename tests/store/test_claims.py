@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sqlite3
@@ -279,19 +278,6 @@ def test_the_kind_of_an_agent_follows_from_its_name(agent: str, kind: str) -> No
 
 
 # -- synced when it is reported ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def broken_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """A disk that fails to sync; the list holds the handles."""
-    refused: list[int] = []
-
-    def refuse(handle: int) -> None:
-        refused.append(handle)
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(db, "flush_file", refuse)
-    yield refused
 
 
 def request_claim(connection: sqlite3.Connection, asked: ClaimRequest) -> claim_requests.ClaimAnswer:

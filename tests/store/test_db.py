@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import sqlite3
@@ -175,12 +174,6 @@ def fill(connection: sqlite3.Connection, transactions: int) -> None:
 
 
 @pytest.fixture
-def with_sqlite(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int, int], None]:
-    """Makes this SQLite another version."""
-    return lambda *version: monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
-
-
-@pytest.fixture
 def old_sqlite(with_sqlite: Callable[[int, int, int], None]) -> None:
     """An SQLite that two checkpoints at once can damage."""
     with_sqlite(3, 40, 1)
@@ -274,21 +267,13 @@ def test_only_an_unsynced_transaction_does_not_wait_for_the_disk(tmp_path: Path)
     registry.close()
 
 
-def test_sync_to_disk_flushes_the_log_or_raises(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry, asked = db.connect(path), []
-    monkeypatch.setattr(db, "flush_file", lambda handle: asked.append(os.fstat(handle).st_ino))
-    db.transact_unsynced(registry, events.append_row, "made")
-    assert asked == []
-    db.sync_to_disk(registry)
-    assert asked == [os.stat(path + "-wal").st_ino]
-
-    def refuse(_handle: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(db, "flush_file", refuse)
-    with pytest.raises(RegistryError, match=r"cannot be put on its disk \(Input/output error\): check the disk"):
-        db.sync_to_disk(registry)
-    registry.close()
+def test_sync_to_disk_flushes_the_log_or_raises(path: str, broken_disk: list[int]) -> None:
+    with closing(db.connect(path)) as registry:
+        db.transact_unsynced(registry, events.append_row, "made")
+        assert broken_disk == []
+        with pytest.raises(RegistryError, match=r"cannot be put on its disk \(Input/output error\): check the disk"):
+            db.sync_to_disk(registry)
+        assert broken_disk == [os.stat(path + "-wal").st_ino]
 
 
 def test_sync_to_disk_keeps_sqlites_locks(path: str) -> None:

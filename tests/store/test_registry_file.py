@@ -242,9 +242,9 @@ def test_a_registry_of_iMi_that_iMi_is_writing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("version", "state"), [((3, 40, 1), "warn"), ((3, 51, 2), "warn"), ((3, 51, 3), "ok")])
 def test_an_old_sqlite_is_reported_and_worked_around(
-    path: str, version: tuple[int, int, int], state: str, monkeypatch: pytest.MonkeyPatch
+    path: str, version: tuple[int, int, int], state: str, with_sqlite: Callable[[int, int, int], None]
 ) -> None:
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+    with_sqlite(*version)
     found = {check.name: check for check in registry_health.check_registry(path)}
     assert found["sqlite"].state == state
     assert ("allows only one at a time" in found["sqlite"].says) is (state == "warn")

@@ -41,21 +41,6 @@ if TYPE_CHECKING:
 
 REMOVE = "remove"
 NO_OVERRIDES = Overrides()
-_CLAIM_ROW = (
-    "repo_name",
-    "worktree_name",
-    "agent_id",
-    "epoch",
-    "task_id",
-    "claimed_at",
-    "heartbeat_at",
-    "heartbeat_uptime",
-    "ttl_seconds",
-    "host",
-    "boot",
-    "pid",
-    "pid_started",
-)  # the order of a claim's row
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +334,7 @@ def _claim_data(claim: claims.Claim) -> dict[str, object]:
 def _claim_before(operation: operations.Operation) -> claims.Claim:
     kept = operation.data["before"]
     assert isinstance(kept, dict)
-    return claims.Claim(tuple(kept[name] for name in _CLAIM_ROW), foreign=bool(kept["foreign"]))
+    return claims.Claim(tuple(kept[name] for name in claims.Claim.columns.split(", ")), foreign=bool(kept["foreign"]))
 
 
 def _number(operation: operations.Operation, name: str) -> int:
