@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from imi_monitor.model import times
-from imi_monitor.model.snapshot import Commit
+from imi_monitor.model.commit import Commit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

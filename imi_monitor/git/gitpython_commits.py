@@ -15,9 +15,9 @@ from imi_monitor.git.environment import git_environment
 from imi_monitor.git.refs import check_revision, resolve
 from imi_monitor.git.runner import Git
 from imi_monitor.git.safety import neutral_settings
+from imi_monitor.model.commit import Commit
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.names import is_commit_id
-from imi_monitor.model.snapshot import Commit
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False

@@ -16,8 +16,9 @@ from imi_monitor.git.layout import points_back
 from imi_monitor.git.refs import distance
 from imi_monitor.git.runner import Git
 from imi_monitor.model import times
+from imi_monitor.model.commit import Commit
 from imi_monitor.model.errors import GitError
-from imi_monitor.model.snapshot import Commit, FileState, GitState
+from imi_monitor.model.snapshot import FileState, GitState
 
 _MOST_FILES = 5000  # files kept of one worktree; the counts include the rest
 _MOST_COUNTED = 2000  # changed files whose lines are still counted

@@ -9,6 +9,7 @@ from __future__ import annotations
 from imi_monitor.fast.frozen_dataclass import dataclass, field
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
+from imi_monitor.model.commit import Commit
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,17 +31,6 @@ class FileState:
     origin: str | None = None
     added: int | None = None  # lines; None is unknown or binary
     removed: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One commit."""
-
-    sha: str
-    subject: str
-    author: str
-    at: str
-    by: str | None = None  # the owner of the claim when it was made
 
 
 @dataclass(frozen=True, slots=True)

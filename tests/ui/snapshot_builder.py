@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from imi_monitor.model import times
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import ClaimState, Collision, Commit, FileState, GitState, Key, Snapshot, Worktree
+from imi_monitor.model.commit import Commit
+from imi_monitor.model.snapshot import ClaimState, Collision, FileState, GitState, Key, Snapshot, Worktree
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -16,7 +16,7 @@ from imi_monitor.store import claim_history, db, repositories, worktrees
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
-    from imi_monitor.model.snapshot import Commit
+    from imi_monitor.model.commit import Commit
     from imi_monitor.store.claim_history import ClaimGrant
 
 _MOST = 500
