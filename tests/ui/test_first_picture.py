@@ -170,6 +170,22 @@ def replace_key(row: Any, number: int) -> Any:
     return type(row)(str(number), row.lines)
 
 
+def test_a_changed_age_repaints_at_most_five_cells_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.pause(0.3)
+            app.stop_clock()
+            later = times.now() + timedelta(days=100)
+            monkeypatch.setattr(times, "now", lambda: later)
+            repainted: list[Region] = []
+            app.home.worktrees.lines.refresh = lambda *regions, **_: repainted.extend(regions)  # type: ignore[method-assign, assignment]
+            app.tick()
+            assert repainted and all(region.width <= 5 for region in repainted)
+
+    asyncio.run(main())
+
+
 def test_start_imports_no_dialog_view_or_action() -> None:
     """Every module imported before the first paint delays it; what only a key needs is imported when it is pressed."""
     code = "import sys, imi_monitor.ui.dashboard, imi_monitor.ui.app; print(*sys.modules)"
