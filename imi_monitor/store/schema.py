@@ -333,8 +333,22 @@ ALTER TABLE agents ADD COLUMN role TEXT;
 ALTER TABLE agents ADD COLUMN team TEXT;
 """
 
+# Version 5: what this file is, in one row. The id is made with the file, the generation grows with each restore of a copy,
+# `predecessors` holds the ids of vanished registries that it replaces, separated by blanks.
+_IDENTITY = """
+CREATE TABLE registry (
+    id TEXT NOT NULL,
+    generation INTEGER NOT NULL DEFAULT 1,
+    made_at TEXT NOT NULL,
+    predecessors TEXT
+);
+INSERT INTO registry (id, made_at)
+    SELECT lower(hex(randomblob(16))), strftime('%Y-%m-%dT%H:%M:%S+00:00', 'now')
+    WHERE NOT EXISTS (SELECT 1 FROM registry);
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
-MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES, _SESSIONS, _LEANER, _TASKS)
+MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES, _SESSIONS, _LEANER, _TASKS, _IDENTITY)
 
 VERSION = len(MIGRATIONS)
 # "iMi+" in `PRAGMA application_id`: user_version 1 alone could be any program's file.

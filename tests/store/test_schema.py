@@ -75,7 +75,7 @@ def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str
     ours = whole["columns"].keys() - imi_file.COLUMNS.keys() - {"sqlite_sequence"}
     assert ours == {
         "agents", "artifacts", "automatic_claims", "claim_history", "claim_queue", "claims", "events", "operations",
-        "places", "session_events", "sessions", "tasks", "tool_calls", "trash", "trust",
+        "places", "registry", "session_events", "sessions", "tasks", "tool_calls", "trash", "trust",
     }  # fmt: skip
     for table in ("claims", "claim_history", "claim_queue", "trash", "operations"):
         assert {"repo_name", "worktree_name"} <= {column[0] for column in whole["columns"][table]}
@@ -86,6 +86,7 @@ RELEASED = (
     "3f9d3faab40d4f6c060c3fe4f521915e73387f7c57778a8c076185715f95b9d1",
     "55986194aa04f0a14ff7d226760722b92bba5ca1b57ba71f5b24940067cbf4f1",
     "fa57bd3714283c724f5d856635797e410658370f4db527f33f3ae93d1f7e0f06",
+    "0c88e298654af5ceabacc56e0bb4571fdf5d2c0ebd8d87f6d8daa4652e720efc",
 )
 
 
