@@ -54,10 +54,6 @@ def restore_worktree(context: Context, entry: trash.TrashEntry, *, agent: str) -
         if isinstance(error, OSError):
             raise _restore_failed(trashed, error) from error
         raise
-    if not layout.points_back(trashed.admin_dir, trashed.path):
-        raise Refused(
-            f"{safe(trashed.path)} was restored, but git does not list it: run `imi repair`", code="restore-broken"
-        )
     return RestoreResult(trashed, recreated, why)
 
 
@@ -78,6 +74,8 @@ def refuse_restore(context: Context, trashed: TrashedWorktree) -> None:
         )
     if not trashed.in_trash:
         raise Refused(f"{shown} is not in the trash any more: {safe(trashed.folder)} was deleted", code="trash-gone")
+    trash_folder.refuse_exchanged(trashed)
+    trash_folder.refuse_recordless(trashed)
     if os.path.lexists(trashed.path):
         raise Refused(f"{safe(trashed.path)} exists: move or remove it, then `imi undo {trashed.id}`", code="exists")
     held = os.path.join(trashed.admin_dir, "HEAD.lock")
@@ -99,9 +97,10 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
         return None
     trashed = trashed_worktree(context, entry)
     git_admin_dir.remove_head_lock(trashed.admin_dir, (f"{trashed.sha}\n", trashed.head), trash_folder.LOCK_PREFIX)
-    if trashed.in_trash or not os.path.isdir(trashed.path):
+    if trashed.in_trash or not trash_folder.is_folder(trashed.path, trashed.inode):
         db.transact(context.connection, operations.finish, operation.id)
-        return f"{safe(trashed.name)} is still in the trash: its restore was interrupted"
+        still = "is still in the trash" if trashed.in_trash else f"is neither in the trash nor at {safe(trashed.path)}"
+        return f"{safe(trashed.name)} {still}: its restore was interrupted"
     git = context.git(layout.repository_at(trashed.common_dir))
     _, why, head = _prepare_branch(git, trashed)
     trash_folder.move_back(trashed, git, head=head)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
-_SIBLING_TRASH = ".imi-trash"
+SIBLING_TRASH = ".imi-trash"
+NOTE = "note.json"  # see `trash_note`
+TEMPORARY = ".imi-new"
 GITFILE = "gitfile"  # temporary copy of the `.git` file, during a restore
 
 
@@ -34,12 +36,17 @@ def trash_roots(found: Target) -> list[str]:
     parent = os.path.dirname(found.path)
     places = []
     if os.stat(found.repository.common_dir).st_dev == device:
-        places.append(os.path.join(found.repository.common_dir, "imi", "trash"))
+        places.append(repository_trash(found.repository.common_dir))
     if os.stat(parent).st_dev == device and not _inside_work_tree(found, parent):
-        places.append(os.path.join(parent, _SIBLING_TRASH))
+        places.append(os.path.join(parent, SIBLING_TRASH))
     if not places:
         raise other_file_system(found)
     return places
+
+
+def repository_trash(common_dir: str) -> str:
+    """The trash inside a repository's git directory."""
+    return os.path.join(common_dir, "imi", "trash")
 
 
 def other_file_system(found: Target) -> Refused:
@@ -66,16 +73,32 @@ def prepare_entry(trash_dir: str) -> None:
 
 
 def discard_entry(trash_dir: str) -> None:
-    """Delete an entry's folder after the worktree has left it."""
-    import shutil
+    """Delete imi's own files of an entry after the worktree has left it. Anything else in it stays, and is listed."""
+    if is_folder(trash_dir):
+        copy = os.path.join(trash_dir, "admin")
+        if is_folder(copy):
+            import shutil
 
-    copy = os.path.join(trash_dir, "admin")
-    if os.path.lexists(copy):
-        shutil.rmtree(copy)
-    with suppress(FileNotFoundError):
-        os.unlink(os.path.join(trash_dir, GITFILE))
+            shutil.rmtree(copy)
+        for name in ("admin", GITFILE, NOTE + TEMPORARY, NOTE):  # the note last: it finds an interrupted restore
+            _unlink(os.path.join(trash_dir, name))
     _remove_if_empty(trash_dir)
     remove_empty_root(os.path.dirname(trash_dir))
+
+
+def is_folder(path: str, inode: int | None = None) -> bool:
+    """True for a folder that is no link, and has this inode if one is given."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and inode in (None, info.st_ino)
+
+
+def _unlink(path: str) -> None:
+    if os.path.lexists(path) and not is_folder(path):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def remove_empty_root(root: str) -> None:
@@ -224,24 +247,30 @@ def move_to_trash(trashed: TrashedWorktree, git: Git) -> None:
     else:
         git_admin_dir.lock(trashed.admin_dir, trashed.lock_text)
         git_admin_dir.copy_admin_dir(trashed.admin_dir, trashed.copy)
-        _rename_checked(trashed.path, trashed.folder, trashed.inode)
+        _rename_checked(trashed, trashed.path, trashed.folder)
+    refuse_exchanged(trashed)
     git_admin_dir.restore_admin_dir(trashed.admin_dir, trashed.copy)
     git_admin_dir.lock(trashed.admin_dir, trashed.lock_text)
     git_admin_dir.write_pointer(trashed.admin_dir, trashed.pointer)
     git_admin_dir.detach_head(git.at(trashed.admin_dir, None), trashed.detach_to)
     git_admin_dir.fsync_folder(trashed.admin_dir)
+    refuse_exchanged(trashed)
 
 
 def move_back(trashed: TrashedWorktree, git: Git, *, head: str) -> None:
     """Undo `move_to_trash` in reverse order, the lock last. `head` becomes the content of HEAD."""
     _refuse_reused(trashed)
     if trashed.in_trash:
+        refuse_exchanged(trashed)
+        refuse_recordless(trashed)
         os.makedirs(os.path.dirname(trashed.path), exist_ok=True)
         if os.path.lexists(trashed.path):
             raise Refused(f"{safe(trashed.path)} exists: move it away first", code="exists")
-        _rename_checked(trashed.folder, trashed.path, os.lstat(trashed.folder).st_ino)
-    git_admin_dir.restore_admin_dir(trashed.admin_dir, trashed.copy)
-    if os.path.isdir(trashed.trash_dir):  # else these steps were complete before a crash
+        _rename_checked(trashed, trashed.folder, trashed.path)
+    _refuse_misplaced(trashed)
+    if is_folder(trashed.copy):
+        git_admin_dir.restore_admin_dir(trashed.admin_dir, trashed.copy)
+    if is_folder(trashed.trash_dir):  # else these steps were complete before a crash
         # the temporary file is in the trash: in the worktree its name could collide with a user's file
         git_admin_dir.write_file(
             os.path.join(trashed.path, ".git"), trashed.gitfile, by=os.path.join(trashed.trash_dir, GITFILE)
@@ -249,6 +278,11 @@ def move_back(trashed: TrashedWorktree, git: Git, *, head: str) -> None:
     git_admin_dir.write_pointer(trashed.admin_dir, trashed.gitdir)
     git_admin_dir.restore_head(git.at(trashed.admin_dir, None), head, trashed.branch if head == trashed.head else None)
     restore_git_records(trashed)
+    _refuse_misplaced(trashed)
+    if not layout.points_back(trashed.admin_dir, trashed.path):
+        raise Refused(
+            f"{safe(trashed.path)} is back, but git does not list it: run `imi repair`", code="restore-broken"
+        )
 
 
 def restore_git_records(trashed: TrashedWorktree) -> None:
@@ -268,12 +302,51 @@ def _refuse_reused(trashed: TrashedWorktree) -> None:
         )
 
 
-def _rename_checked(source: str, target: str, inode: int) -> None:
-    """Rename exactly the folder with this inode; a folder exchanged in between is put back."""
-    if os.lstat(source).st_ino != inode:
+def refuse_exchanged(trashed: TrashedWorktree) -> None:
+    """Refuse if the entry does not hold the folder that was moved into it: any process of the user can exchange it."""
+    root = os.path.dirname(trashed.trash_dir)
+    above = [os.path.dirname(root)] if os.path.basename(root) == "trash" else []
+    for folder in (*above, root, trashed.trash_dir, trashed.folder):
+        if not is_folder(folder):
+            raise _exchanged(trashed, f"{safe(folder)} is not a folder any more but a link or a file")
+    if not is_folder(trashed.folder, trashed.inode):
+        copied = f"; if the repository was copied, `imi repair {safe(trashed.trash_dir)}` accepts it"
+        raise _exchanged(trashed, f"{safe(trashed.folder)} is another folder than the removed one", copied)
+
+
+def refuse_recordless(trashed: TrashedWorktree) -> None:
+    """Refuse if neither git's record of the worktree nor its copy is left: git could not use the restored folder."""
+    kept = (trashed.admin_dir, trashed.copy) if is_folder(trashed.copy) else (trashed.admin_dir,)
+    if not any(os.path.lexists(os.path.join(folder, "HEAD")) for folder in kept):
+        raise Refused(
+            f"git's record of {safe(trashed.name)} is gone, and so is its copy: the files are in {safe(trashed.folder)}",
+            code="admin-gone",
+        )
+
+
+def _exchanged(trashed: TrashedWorktree, what: str, advice: str = "") -> Refused:
+    where = safe(trashed.trash_dir)
+    return Refused(
+        f"{what}: it was left alone, look for the files of {safe(trashed.name)} in {where}{advice}", code="exchanged"
+    )
+
+
+def _refuse_misplaced(trashed: TrashedWorktree) -> None:
+    """Refuse to record a restore unless the removed folder itself is in its place."""
+    if not is_folder(trashed.path, trashed.inode):
+        raise Refused(
+            f"{safe(trashed.path)} is not the folder that was removed: look for the files of {safe(trashed.name)} there "
+            f"and in {safe(trashed.trash_dir)}",
+            code="exchanged",
+        )
+
+
+def _rename_checked(trashed: TrashedWorktree, source: str, target: str) -> None:
+    """Rename exactly the removed folder; one that was exchanged in between is put back, as when the entry was."""
+    if not is_folder(source, trashed.inode):
         raise Refused(f"{safe(source)} is not the folder that was inspected: nothing was moved", code="changed")
     os.rename(source, target)
-    if os.lstat(target).st_ino != inode:  # exchanged between lstat and rename
+    if not is_folder(target, trashed.inode) or not is_folder(trashed.trash_dir):
         os.rename(target, source)
         raise Refused(f"{safe(source)} was exchanged during the move: it was put back", code="changed")
     git_admin_dir.fsync_folder(os.path.dirname(source))
