@@ -174,15 +174,22 @@ def _read(path: str) -> str:
         os.close(handle)
 
 
-def _run(*argv: str) -> str:
+def _run(name: str, *args: str) -> str:
     """Return the output of a system tool, where there is no /proc; empty when it fails.
 
     psutil would give other start times than the `ps` ones in existing claims, so their processes would count as dead.
     """
     import subprocess
 
+    from imi_monitor import programs
+
+    program = programs.find(name)
+    if program is None:
+        return ""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            [program, *args], capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from imi_monitor import programs
 from tests.helpers import Repo
 
 # A shell's `&` leaves ctrl-c ignored and `nohup` the hangup, and so they would be in every program that a test starts; what
@@ -28,6 +30,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if "soak" not in item.keywords]
+
+
+PACKAGE = str(Path(__file__).parent.parent / "imi_monitor") + os.sep
+
+
+def _refuse_plain_names(event: str, args: tuple[object, ...]) -> None:
+    """Let a call fail by which imi starts a program that it has not looked up with `programs.find`."""
+    if event not in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
+        return
+    if isinstance(args[0], str | bytes | os.PathLike) and os.path.isabs(os.fsdecode(args[0])):
+        return
+    frame = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith((PACKAGE, os.path.dirname(__file__))):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        raise AssertionError(f"{frame.f_code.co_filename}:{frame.f_lineno} starts {args[0]!r} by its name")
+
+
+sys.addaudithook(_refuse_plain_names)
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +83,7 @@ def own_home(tmp_path: Path, path_without_gh: str, monkeypatch: pytest.MonkeyPat
         "[user]\n\tname = Test\n\temail = test@example.invalid\n"
         '[init]\n\tdefaultBranch = main\n[protocol "file"]\n\tallow = always\n'
     )
+    monkeypatch.setattr(programs, "_repositories", {})  # those of other tests
     monkeypatch.chdir(tmp_path)
     yield home
 

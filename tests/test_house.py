@@ -55,6 +55,57 @@ def test_only_git_starts_processes_for_git_and_only_store_speaks_sql() -> None:
             )
 
 
+_LOOK_UP = re.compile(
+    r"(shutil\.)?which|os\.(system|popen|get_exec_path|exec[lv]pe?|spawn[lv]pe?|posix_spawnp)"
+    r"|subprocess\.(getoutput|getstatusoutput)|(asyncio\.)?create_subprocess_shell|webbrowser\..*"
+)
+_START = re.compile(
+    r"subprocess\.(run|Popen|call|check_call|check_output)|(asyncio\.)?create_subprocess_exec|(os\.posix)?_?spawn"
+)
+
+
+def _names_a_program(call: ast.Call) -> bool:
+    """True for a call that finds a program by PATH, or that starts one by a plain name."""
+    called = ast.unparse(call.func)
+    if _LOOK_UP.fullmatch(called):
+        return True
+    if not _START.fullmatch(called) or not call.args or any(word.arg == "executable" for word in call.keywords):
+        return False
+    first = call.args[0]
+    if isinstance(first, ast.List | ast.Tuple) and first.elts:
+        first = first.elts[0]
+    return isinstance(first, ast.Constant) and not str(first.value).startswith("/")
+
+
+def test_only_programs_looks_up_programs() -> None:
+    """PATH may lead into a worktree, where an agent can put a program of any name."""
+    for path in MODULES:
+        tree = ast.parse(path.read_text())
+        found = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _names_a_program(node)]
+        assert not found, f"{path}, lines {found}: find the program with programs.find"
+        taken = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+                 if node.module in ("os", "shutil", "subprocess", "webbrowser")}  # fmt: skip
+        assert not taken, f"{path} hides where {taken} comes from: import the module"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "shutil.which('git')",
+        "subprocess.run(['tmux', '-V'])",
+        "subprocess.Popen(('sh', '-c', x))",
+        "asyncio.create_subprocess_exec('git')",
+        "os.execvp(x, y)",
+        "os.posix_spawnp(x, y, z)",
+        "spawn(['gh', 'pr'], env=e)",
+        "os.system(x)",
+    ],
+)
+def test_the_rule_about_programs_finds_each_form(line: str) -> None:
+    call = ast.parse(line, mode="eval").body
+    assert isinstance(call, ast.Call) and _names_a_program(call)
+
+
 def test_the_layers_hold() -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache"],

@@ -11,7 +11,7 @@ import os
 from imi_monitor import config
 from imi_monitor.git import layout
 from imi_monitor.model import names
-from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -184,6 +184,19 @@ class Context:
                 code="no-repository",
             )
         return layout.repository_at(common_dir)
+
+    def open_known_repositories(self) -> None:
+        """Open the repository around the caller and all of the registry, for verbs that need none of them but run programs:
+        programs inside the worktrees of an opened repository are not run."""
+        from contextlib import suppress
+
+        from imi_monitor import roster
+
+        with suppress(ImiError):  # the folder is gone, or its .git file leads nowhere
+            layout.discover(self.cwd)
+        with suppress(ImiError):  # the registry is damaged
+            if os.path.exists(self.database):
+                roster.known_repositories(self.connection)
 
     def _around(self) -> layout.Repository:
         place = self.place()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from imi_monitor import programs
 from imi_monitor.model.errors import GitError
 
 # Variables that are the user's own choices; any other would point git to another repository or program.
@@ -59,7 +60,9 @@ def git_environment(settings: list[tuple[str, str]]) -> dict[str, str]:
         for name, value in os.environ.items()
         if name not in _DROPPED and (not name.startswith("GIT_") or name in _KEPT)
     }
-    env["PATH"] = search_path()
+    env["PATH"] = programs.search_path()
+    if not programs.is_outside(env.get("GIT_EXEC_PATH", "/")):
+        del env["GIT_EXEC_PATH"]
     env.update(_FIXED)
     env.update(FENCE_VARIABLES)
     env["GIT_SSH_COMMAND"] = users_ssh() or never_asking("ssh")
@@ -70,36 +73,19 @@ def git_environment(settings: list[tuple[str, str]]) -> dict[str, str]:
     return env
 
 
-def search_path() -> str:
-    """Return PATH without relative entries, which would name programs inside the work tree."""
-    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(entry for entry in entries if os.path.isabs(entry)) or os.defpath
-
-
-_git_in: dict[str, str] = {}
-
-
 def git_path() -> str:
-    """Return git's absolute path, found once for each PATH."""
-    path = search_path()
-    if path not in _git_in:
-        _git_in[path] = _find_git(path)
-    return _git_in[path]
-
-
-def _find_git(path: str) -> str:
-    for folder in path.split(os.pathsep):
-        program = os.path.join(folder, "git")
-        if os.path.isfile(program) and os.access(program, os.X_OK):
-            return program
-    raise GitError("git is not installed (there is no git in PATH): install git 2.38 or newer", code="git-missing")
+    """Return git's absolute path."""
+    program = programs.find("git")
+    if program is None:
+        raise GitError(f"git {programs.why_missing('git')}: install git 2.38 or newer", code="git-missing")
+    return program
 
 
 def users_ssh() -> str:
     """Return the ssh command of the user's environment, if any; it does not come from the repository, so it is kept."""
     command = os.environ.get("GIT_SSH_COMMAND", "")
     program = os.environ.get("GIT_SSH", "")
-    if not command and program:
+    if not command and program and ("/" not in program or programs.is_outside(program)):
         command = "'" + program.replace("'", "'\\''") + "'"
     return never_asking(command)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor.git.commits import UNALTERED_HISTORY, commit_time, list_commits
-from imi_monitor.git.environment import git_environment
+from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.refs import check_revision, resolve
 from imi_monitor.git.runner import Git
 from imi_monitor.git.safety import neutral_settings
@@ -22,6 +22,8 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import git as gitpython
 
 
@@ -46,8 +48,7 @@ def _read_with_gitpython(common_dir: str, ref: str, limit: int) -> list[Commit] 
     # GitPython uses all our variables and passes them to git: one that we would drop could name another repository.
     if any(name.startswith("GIT_") and name not in env and not name.startswith("GIT_PYTHON_") for name in os.environ):
         return None
-    import git as gitpython
-
+    gitpython = _import_gitpython()
     unreadable = (gitpython.exc.GitError, gitpython.exc.ODBError, ValueError, TypeError, AssertionError, OSError)
     try:
         repo = gitpython.Repo(common_dir, expand_vars=False)
@@ -60,6 +61,20 @@ def _read_with_gitpython(common_dir: str, ref: str, limit: int) -> list[Commit] 
             return [_commit(found) for found in repo.iter_commits(tip, max_count=limit)]
         except unreadable:
             return None
+
+
+def _import_gitpython() -> ModuleType:
+    """Import GitPython, which runs `git version` at once: with our git instead of one that it looks up itself."""
+    variable = "GIT_PYTHON_GIT_EXECUTABLE"
+    before, os.environ[variable] = os.environ.get(variable), git_path()
+    try:
+        import git as gitpython
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
+    return gitpython
 
 
 def _commit(found: gitpython.Commit) -> Commit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
+from imi_monitor import programs
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import safe
 
@@ -95,8 +96,13 @@ def discover(start: str) -> RepositoryLocation | None:
 
 
 def repository_at(common_dir: str) -> Repository:
-    """Return the repository of a common git directory."""
-    common_dir = os.path.realpath(common_dir)
+    """Return the repository of a common git directory; no program inside its worktrees is run from now on."""
+    repository = _read_repository(os.path.realpath(common_dir))
+    programs.avoid_repository(repository.common_dir, repository.main_path)
+    return repository
+
+
+def _read_repository(common_dir: str) -> Repository:
     core = _config_values(common_dir, "core")
     bare = core.get("bare", "").lower() in ("true", "yes", "on", "1")
     if bare:
@@ -120,6 +126,7 @@ def linked_worktrees(common_dir: str) -> list[LinkedWorktree]:
         branch, head = read_head(admin, common_dir)
         locked = read_small(os.path.join(admin, "locked"))
         found.append(LinkedWorktree(admin, path, branch, head, locked))
+    programs.avoid_worktrees(common_dir, [linked.path for linked in found])
     return found
 
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from imi_monitor import programs
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
@@ -25,27 +26,31 @@ class Pane:
     pids: frozenset[int] = frozenset()  # agents whose environment names this pane (Zellij)
 
 
-def run_multiplexer(*argv: str, env: Mapping[str, str] | None = None, timeout: float = _TIMEOUT) -> str:
+def run_multiplexer(name: str, *args: str, env: Mapping[str, str] | None = None, timeout: float = _TIMEOUT) -> str:
     """Return the program's output; raise Refused with its error text when it fails, is missing or takes too long."""
+    path = None if env is None else env.get("PATH")
+    program = programs.find(name, path)
+    if program is None:
+        raise Refused(f"{name} {programs.why_missing(name, path)}", code="no-multiplexer")
     try:
         done = subprocess.run(
-            argv,
+            [program, *args],
             capture_output=True,
             timeout=timeout,
             stdin=subprocess.DEVNULL,
             check=False,
-            env=None if env is None else dict(env),
+            env=programs.environment(env),
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise Refused(f"{argv[0]} does not answer: {safe(str(error), 200)}") from error
+        raise Refused(f"{name} does not answer: {safe(str(error), 200)}") from error
     if done.returncode:
         problem = done.stderr.decode("utf-8", "replace").strip() or str(done.returncode)
-        raise Refused(f"{argv[0]} failed: {safe(problem, 200)}")
+        raise Refused(f"{name} failed: {safe(problem, 200)}")
     return done.stdout[:_MOST_OUTPUT].decode("utf-8", "replace")
 
 
 def query_multiplexer(argv: Sequence[str], env: Mapping[str, str], timeout: float) -> str | None:
-    """Return the program's output, or None when it fails or takes longer than `timeout` seconds."""
+    """Return the program's output, or None when it is missing, fails or takes longer than `timeout` seconds."""
     try:
         return run_multiplexer(*argv, env=env, timeout=timeout)
     except Refused:

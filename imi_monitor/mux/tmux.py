@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import stat
 from collections.abc import Mapping, Sequence
@@ -51,10 +50,7 @@ def _accepts_connections(path: str) -> bool:
 
 def list_panes(server: str, env: Mapping[str, str], *, timeout: float = _LIST_TIMEOUT) -> Sequence[Pane] | None:
     """Return the panes of the server with this socket, or None when it does not answer in time."""
-    program = shutil.which("tmux", path=env.get("PATH"))
-    if program is None:
-        return None
-    listed = query_multiplexer([program, "-u", "-S", server, "list-panes", "-a", "-F", _PANE_FORMAT], env, timeout)
+    listed = query_multiplexer(["tmux", "-u", "-S", server, "list-panes", "-a", "-F", _PANE_FORMAT], env, timeout)
     if listed is None:
         return None
     rows = (line.split("\t", 3) for line in listed.splitlines())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -76,15 +75,12 @@ class ZellijPanes:
         ]
 
     def _read_titles(self, env: Mapping[str, str]) -> dict[str, str] | None:
-        program = shutil.which("zellij", path=env.get("PATH"))
-        if program is None:
-            return None
         if self._lists_panes is None:
-            version = query_multiplexer([program, "--version"], env, _LIST_TIMEOUT) or ""
+            version = query_multiplexer(["zellij", "--version"], env, _LIST_TIMEOUT) or ""
             self._lists_panes = _parse_version(version) >= _LISTS_PANES
         if not self._lists_panes:
             return {}
-        listed = query_multiplexer([program, "action", "list-panes", "--all", "--json"], env, _LIST_TIMEOUT)
+        listed = query_multiplexer(["zellij", "action", "list-panes", "--all", "--json"], env, _LIST_TIMEOUT)
         if listed is None:
             return None
         panes = [pane for pane in _parse_panes(listed) if isinstance(pane.get("title"), str)]
@@ -112,7 +108,7 @@ def open_worktree(path: str, name: str, command: Sequence[str]) -> str:
     if command:
         new_pane = ("new-pane", "--cwd", path, "--name", tab, "--close-on-exit", "--", *command)
         run_multiplexer("zellij", "action", *new_pane)
-        return f"{tab}: {command[0]} in a new pane"
+        return f"{tab}: {safe(os.path.basename(command[0]))} in a new pane"
     version = _parse_version(run_multiplexer("zellij", "--version"))
     if version >= _LISTS_PANES:
         pane = _find_pane(path)

@@ -6,10 +6,10 @@ the disk and in the registry.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from functools import lru_cache
 
+from imi_monitor import programs
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui.commands import Command
@@ -61,7 +61,7 @@ def about_agent(command: Command) -> bool:
 @lru_cache(1)
 def git_screen() -> str:
     """The installed git screen, lazygit or tig; empty when there is none. Looked up once."""
-    return next((name for name in ("lazygit", "tig") if shutil.which(name)), "")
+    return next((name for name in ("lazygit", "tig") if programs.find(name)), "")
 
 
 def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree | None, marked: int = 0) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 
 from textual.app import App, SuspendNotSupported
 
+from imi_monitor import programs
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
@@ -26,7 +26,7 @@ def edit(app: App[None], root: str, path: str, line: int | None = None) -> None:
     try:
         argv = command(root, path, line)
         with app.suspend():
-            done = subprocess.run(argv, cwd=root, check=False)
+            done = subprocess.run(argv, cwd=root, env=programs.users_environment(), check=False)
         if done.returncode:
             app.notify(f"{safe(argv[0])} ended with status {done.returncode}", severity="warning", markup=False)
     except Refused as refusal:
@@ -48,9 +48,9 @@ def command(root: str, path: str, line: int | None = None) -> list[str]:
         words = shlex.split(asked)
     except ValueError as error:
         raise Refused(f"$EDITOR ({safe(asked, 80)}) cannot be read: {error}", code="bad-editor") from error
-    program = shutil.which(words[0], path=_search_path())
+    program = programs.find(words[0])
     if program is None:
-        raise Refused(f"the editor {safe(words[0], 80)} is not installed, or not in PATH", code="no-editor")
+        raise Refused(f"the editor {safe(words[0], 80)} {programs.why_missing(words[0])}", code="no-editor")
     file = os.path.join(root, path)
     if not os.path.lexists(file):
         raise Refused(f"{safe(path, 200)} is not on the disk: there is nothing to edit", code="no-file")
@@ -64,9 +64,3 @@ def _place(name: str, file: str, line: int | None) -> list[str]:
     if name in _COLON_LINE:
         return [*(["--goto"] if name in _GOTO else []), f"{file}:{line}"]
     return [f"+{line}", file] if name in _PLUS_LINE else [file]
-
-
-def _search_path() -> str:
-    """Return PATH without relative entries: a worktree must not supply the editor."""
-    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(entry for entry in entries if os.path.isabs(entry)) or os.defpath

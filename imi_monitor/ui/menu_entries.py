@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from imi_monitor import programs
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
@@ -126,7 +126,7 @@ def open_with_entries(found: dict[str, OpenWay]) -> list[MenuEntry]:
 
 
 def installed(program: str) -> bool:
-    return shutil.which(program) is not None
+    return programs.find(program) is not None
 
 
 def _editor(tree: Worktree) -> OpenWay:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 
+from imi_monitor import programs
 from imi_monitor.git import layout
 from imi_monitor.model import remote_address
 from imi_monitor.model.errors import Refused
@@ -31,15 +31,23 @@ def browse(url: str) -> bool:
     program = _program()
     if program is None:
         return False
-    done = subprocess.run([program, url], capture_output=True, timeout=_TIMEOUT, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        [program, url],
+        capture_output=True,
+        timeout=_TIMEOUT,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        cwd="/",
+        env=programs.environment(),
+    )
     return done.returncode == 0
 
 
 def _program() -> str | None:
     chosen = os.environ.get("BROWSER", "")
-    if chosen and os.pathsep not in chosen and "%" not in chosen and shutil.which(chosen):
-        return chosen
+    if chosen and os.pathsep not in chosen and "%" not in chosen and (program := programs.find(chosen)):
+        return program
     if sys.platform == "darwin":
-        return shutil.which("open")
+        return programs.find("open")
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return shutil.which("xdg-open") if screen else None
+    return programs.find("xdg-open") if screen else None

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from imi_monitor import programs
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
 from imi_monitor.terminal import LEAVE, TerminalState
@@ -179,12 +180,19 @@ class TerminalGuard:
             screen = os.open(os.ttyname(state.fd), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
             try:
                 self._shell = subprocess.Popen(
-                    ["sh", "-c", _GUARD_SCRIPT, _stty_arguments(state.attributes), LEAVE.replace("\x1b", "\\0033")],
+                    [
+                        "/bin/sh",
+                        "-c",
+                        _GUARD_SCRIPT,
+                        _stty_arguments(state.attributes),
+                        LEAVE.replace("\x1b", "\\0033"),
+                    ],
                     stdin=subprocess.PIPE,
                     stdout=screen,
                     stderr=subprocess.DEVNULL,
                     bufsize=0,
                     cwd="/",
+                    env=programs.environment(),
                     start_new_session=True,
                 )
             finally:

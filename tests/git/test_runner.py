@@ -351,10 +351,14 @@ def test_a_program_that_is_not_git_is_an_error(repo: Repo, shim: Callable[[str],
     assert "really git" in failure(git_version).sentence
 
 
-def test_a_git_that_is_deleted_meanwhile_is_an_error(repo: Repo, shim: Callable[[str], Path]) -> None:
+def test_a_git_that_is_deleted_meanwhile_is_an_error_unless_there_is_another(
+    repo: Repo, shim: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = shim("exit 0")
     of(repo).run("status")
     (folder / "git").unlink()
+    of(repo).run("status")
+    monkeypatch.setenv("PATH", str(folder))
     assert failure(lambda: of(repo).run("status")).code == "git-missing"
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imi_monitor.git import config_scan, environment, safety
+from imi_monitor import programs
+from imi_monitor.git import config_scan, safety
 from imi_monitor.git.environment import git_environment
 from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import GitError
@@ -97,7 +98,7 @@ def test_relative_entries_of_path_are_dropped(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PATH", "node_modules/.bin::.:/usr/bin:../x:/bin")
     assert git_environment([])["PATH"] == "/usr/bin:/bin"
     monkeypatch.setenv("PATH", ".")
-    assert all(map(os.path.isabs, environment.search_path().split(":")))
+    assert all(map(os.path.isabs, programs.search_path().split(":")))
 
 
 @pytest.mark.parametrize(

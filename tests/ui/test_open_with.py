@@ -87,7 +87,7 @@ def test_open_with_offers_a_shell_in_a_pane_only_inside_a_multiplexer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDITOR", "vi -n")
-    monkeypatch.setattr(editor.shutil, "which", lambda name, path=None: f"/bin/{name}")
+    monkeypatch.setattr(editor.programs, "find", lambda name: f"/bin/{name}")
     tree = snapshot_builder.tree("feat-api", path=str(tmp_path))
     found = menu_entries.open_ways(tree, "")
     assert "shell" not in found and found["here"].here and not found["here"].command

@@ -7,11 +7,10 @@ synchronous: each costs 3 ms, and keeping their order keeps a question before it
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Final
 
-from imi_monitor import paths
+from imi_monitor import paths, programs
 from imi_monitor.actions.hooks import settings_file
 from imi_monitor.actions.hooks.hook_entries import HookGroup
 from imi_monitor.model.errors import Refused, UsageError
@@ -184,8 +183,8 @@ def _root(root: str | None) -> str:
 
 def _version(name: str) -> tuple[int, ...] | None:
     """The program's version; None when it is not installed or prints no version."""
-    place = shutil.which(name)
-    printed = _output_of([place, "--version"]) if place else ""
+    program = programs.find(name)
+    printed = _output_of([program, "--version"]) if program else ""
     numbers = printed.split(" ")[0].strip().split(".") if printed else []
     return (
         tuple(int(part) for part in numbers) if len(numbers) == 3 and all(part.isdigit() for part in numbers) else None
@@ -197,7 +196,15 @@ def _output_of(argv: Sequence[str]) -> str:
 
     try:
         done = subprocess.run(
-            argv, capture_output=True, text=True, errors="replace", timeout=10, check=False, stdin=subprocess.DEVNULL
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=10,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd="/",
+            env=programs.environment(),
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -116,6 +116,7 @@ class HooksStatusAction(_HooksAction):
     def run(self, context: Context, request: Request) -> Outcome:
         from imi_monitor.actions.hooks import agent_hooks, hook_installation
 
+        context.open_known_repositories()
         place = context.place()
         rows = [
             _row(agent, scope, place.path if place else None, shared)
@@ -167,6 +168,7 @@ def _settings(context: Context, request: Request) -> list[HookInstallation]:
     from imi_monitor.actions.hooks import agent_hooks
     from imi_monitor.actions.hooks.hook_installation import HookInstallation
 
+    context.open_known_repositories()  # to find its events, the agent program is run
     scope = request.text("scope") or agent_hooks.USER
     if request.flag("shared") and scope != agent_hooks.PROJECT:
         raise UsageError("--shared goes with --scope project", code="bad-scope")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 
-from imi_monitor.git.environment import git_environment, search_path
+from imi_monitor import programs
+from imi_monitor.git.environment import git_environment
 from imi_monitor.git.spawn import spawn
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.names import branch_problem
@@ -48,7 +48,7 @@ def view_pull_request(
     timeout: float = TIMEOUT,
 ) -> PullRequest:
     """The pull request's details; GhUnavailable if gh gives none."""
-    program = find_gh()
+    program = programs.find("gh")
     repository = _repository(project, mention)
     if program is None or repository is None:
         raise GhUnavailable("")
@@ -93,14 +93,6 @@ def parse_answer(answer: bytes, mention: PullRequestMention) -> PullRequest:
         url=_text(tree, "url"),
         state=_text(tree, "state"),
     )
-
-
-def find_gh() -> str | None:
-    for folder in search_path().split(os.pathsep):
-        program = os.path.join(folder, "gh")
-        if os.path.isfile(program) and os.access(program, os.X_OK):
-            return program
-    return None
 
 
 def _repository(project: RemoteAddress | None, mention: PullRequestMention) -> str | None:

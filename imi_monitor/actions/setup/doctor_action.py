@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from imi_monitor import programs
 from imi_monitor.actions.action import Action, Outcome
-from imi_monitor.actions.reviews import github_cli
 from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
@@ -44,6 +44,7 @@ class DoctorAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
+        context.open_known_repositories()
         checks: list[CheckResult] = []
         for step in (_git, _registry, _shell, _gh, _settings):
             context.progress(f"checking {step.__name__.strip('_')}")
@@ -94,7 +95,7 @@ def _shell(_: Context) -> list[CheckResult]:
 
 
 def _gh(_: Context) -> list[CheckResult]:
-    program = github_cli.find_gh()
+    program = programs.find("gh")
     if program is None:
         return [ok("gh", "not installed; reviews use plain git", "install it for titles, authors and forks")]
     try:

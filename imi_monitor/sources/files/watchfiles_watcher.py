@@ -152,13 +152,15 @@ class WatchfilesWatcher(FileWatcher):
         while True:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",  # neither the current folder, which may be a worktree, nor a relative entry is a place of modules
                 "-m",
                 "imi_monitor.sources.files.watchfiles_process",
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                cwd="/",
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path))},
             )
             if self._folders:
                 self._send_additions(self._folders)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from textual.app import SuspendNotSupported
 
+from imi_monitor import programs
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
@@ -75,6 +76,12 @@ class WorktreeCommands:
         """Run a command, or a shell, in a new pane; without a multiplexer in this terminal, with the dashboard suspended."""
         from imi_monitor.mux import multiplexer
 
+        if command:
+            program = programs.find(command[0])
+            if program is None:
+                self._app.say(f"{safe(command[0])} {programs.why_missing(command[0])}", bad=True)
+                return
+            command = (program, *command[1:])
         around = "" if here else multiplexer.current()
         if around:
             self._app.run_and_say(lambda: multiplexer.open_worktree(around, tree.path, tree.key.worktree, command))
@@ -146,11 +153,15 @@ class WorktreeCommands:
 
 def run_here(path: str, command: Sequence[str] = ()) -> str:
     """Run the user's shell, or `command`, in this terminal until it ends; return an error sentence, or ""."""
-    argv = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
+    wanted, *arguments = command or (os.environ.get("SHELL") or "/bin/sh",)
+    program = programs.find(wanted)
+    if program is None:
+        return f"{safe(wanted)} cannot be started: it {programs.why_missing(wanted)}"
+    whole = programs.users_environment() if command else os.environ  # the user's shell keeps the user's PATH
+    # these two belong to the shell function that started this imi, not to an imi started in the new shell
+    env = {name: value for name, value in whole.items() if name not in ("IMI_CD_FILE", "IMI_SHELL")}
     try:
-        # these two belong to the shell function that started this imi, not to an imi started in the new shell
-        env = {name: value for name, value in os.environ.items() if name not in ("IMI_CD_FILE", "IMI_SHELL")}
-        subprocess.run(argv, cwd=path, env=env, check=False)
+        subprocess.run([program, *arguments], cwd=path, env=env, check=False)
     except OSError as error:
-        return f"{safe(argv[0])} cannot be started in {safe(path)}: {error.strerror}"
+        return f"{safe(program)} cannot be started in {safe(path)}: {error.strerror}"
     return ""
