@@ -79,7 +79,7 @@ class AutoClaim(Source):
 
 def make_source(context: SourceContext) -> AutoClaim | None:
     wanted = context.tracks_agents and context.settings.flag("claims.auto")
-    return AutoClaim(context.database) if wanted else None
+    return AutoClaim(context.database) if wanted and not context.read_only else None
 
 
 def update_claims(database: str, agents: Sequence[Agent]) -> list[str]:

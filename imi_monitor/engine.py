@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from imi_monitor import host
 from imi_monitor.config import Settings
@@ -349,8 +350,10 @@ async def open_engine(
     *,
     settings: Settings | None = None,
     first: Snapshot | None = None,
+    read_only: bool = False,
 ) -> AsyncIterator[Engine]:
-    """Run an engine on these repositories, or on all that the registry has."""
+    """Run an engine on these repositories, or on all that the registry has; `read_only`: it claims and links nothing."""
+    from imi_monitor import auto_sync
     from imi_monitor.sources import make_sources
     from imi_monitor.sources.agents.session_recorder import SessionRecorder
     from imi_monitor.sources.files.tiered_watcher import choose_watcher
@@ -365,7 +368,16 @@ async def open_engine(
         watcher = choose_watcher()
         await watcher.start()
         stack.push_async_callback(watcher.close)
-        context = SourceContext(registry, database, repositories, settings, watcher, recorder)
+        context = SourceContext(
+            registry,
+            database,
+            repositories,
+            settings,
+            watcher,
+            recorder,
+            partial(auto_sync.find_shared_folders, database),
+            read_only,
+        )
         engine = await stack.enter_async_context(Engine(make_sources(context), first=first))
         if not context.tracks_agents:
             engine.set_healthy("agents", NOT_LOOKED_FOR)

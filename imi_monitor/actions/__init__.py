@@ -23,6 +23,7 @@ MODULES = (
     "imi_monitor.actions.status.diff_action",
     "imi_monitor.actions.status.log_action",
     "imi_monitor.actions.status.collisions_action",
+    "imi_monitor.actions.housekeeping.disk_action",
     "imi_monitor.actions.history.events_action",
     "imi_monitor.actions.claims.claim_action",
     "imi_monitor.actions.claims.heartbeat_action",
@@ -42,6 +43,8 @@ MODULES = (
     "imi_monitor.actions.setup.trust_action",
     "imi_monitor.actions.setup.doctor_action",
     "imi_monitor.actions.setup.config_action",
+    "imi_monitor.actions.housekeeping.backup_action",
+    "imi_monitor.actions.housekeeping.uninstall_action",
 )
 """The modules of the actions, in the order of the help pages. Each ends with `ACTIONS`, a tuple of its actions."""
 

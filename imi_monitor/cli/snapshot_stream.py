@@ -36,7 +36,10 @@ def run(parsed: ParsedCommandLine, *, seconds: float | None = None) -> int:
     as_stream = parsed.request.verb == "watch" or parsed.flag("json")
     show = _print_json if as_stream else _paint_table
     once = parsed.request.flag("once")
-    return asyncio.run(_run(database, common_dirs, settings, lambda engine: show(engine, interval, once), seconds))
+    read_only = parsed.flag("read-only")
+    return asyncio.run(
+        _run(database, common_dirs, settings, lambda engine: show(engine, interval, once), seconds, read_only)
+    )
 
 
 async def _run(
@@ -45,6 +48,7 @@ async def _run(
     settings: Settings,
     show: Callable[[Engine], Coroutine[object, object, None]],
     seconds: float | None,
+    read_only: bool,
 ) -> int:
     from imi_monitor import engine
 
@@ -52,7 +56,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, signalled.set)
-    async with engine.open_engine(database, common_dirs, settings=settings) as live:
+    async with engine.open_engine(database, common_dirs, settings=settings, read_only=read_only) as live:
         showing = asyncio.create_task(show(live))
         ends = [asyncio.create_task(signalled.wait()), asyncio.create_task(_reader_gone())]
         await asyncio.wait([showing, *ends], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from imi_monitor.git import layout
 from imi_monitor.model import times
-from imi_monitor.model.errors import ImiError
 from imi_monitor.sources.files.change_coalescer import GRACE, ChangeCoalescer
 from imi_monitor.sources.files.ignore_rules import IgnoreRules, global_ignore_file
 from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot
@@ -32,7 +30,13 @@ class ChangesSource(Source):
 
     name = "files"
 
-    def __init__(self, watcher: FileWatcher, database: str) -> None:
+    def __init__(
+        self,
+        watcher: FileWatcher,
+        database: str,
+        find_shared_folders: Callable[[str], tuple[str, tuple[str, ...]] | None],
+    ) -> None:
+        self._find_shared_folders = find_shared_folders
         self._watcher = watcher
         self._database = database
         self._ignore_file = global_ignore_file()
@@ -122,9 +126,12 @@ class ChangesSource(Source):
             new = common not in self._admin_dirs
             if new or f"refs {common}" in replaced:
                 await self._watch_refs(common)
-            if new or f"sync {common}" in replaced:
-                await self._watch_shared_folder(common, next(e.key.repo for e in entries if e.common_dir == common))
-            if self._admin_dirs.get(common) != tuple(admin_dirs) or f"git {common}" in replaced:
+            listed_anew = self._admin_dirs.get(common) != tuple(admin_dirs)
+            sync = f"sync {common}"
+            # its folder may have been made with the first worktree
+            if new or sync in replaced or (listed_anew and sync not in self._shared_folders):
+                await self._watch_shared_folders(common, next(e.key.repo for e in entries if e.common_dir == common))
+            if listed_anew or f"git {common}" in replaced:
                 self._admin_dirs[common] = tuple(admin_dirs)
                 folders = (common, os.path.join(common, "worktrees"), os.path.join(common, "info"), *admin_dirs)
                 name = f"git {common}"
@@ -145,13 +152,14 @@ class ChangesSource(Source):
 
         await self._watcher.add(WatchRoot(name, (refs,), RefsSink(self, name, common), deep=True, descend=descend))
 
-    async def _watch_shared_folder(self, common: str, repo: str) -> None:
-        """Watch the cluster's `sync/`: a change there is a change in every worktree, through its links."""
-        folder = await asyncio.to_thread(_shared_folder, common)
-        if folder is not None:
+    async def _watch_shared_folders(self, common: str, repo: str) -> None:
+        """Watch `sync/` and the folder it is or will be in: a change there is a change in every worktree, through its links."""
+        found = await asyncio.to_thread(self._find_shared_folders, common)
+        if found is not None:
+            home, folders = found
             name = f"sync {common}"
-            sink = self._shared_folders[name] = SharedFolderSink(self, name, folder, repo)
-            await self._watcher.add(WatchRoot(name, (folder,), sink, deep=True))
+            sink = self._shared_folders[name] = SharedFolderSink(self, name, home, folders, common, repo)
+            await self._watcher.add(WatchRoot(name, (home,), sink, deep=True, descend=sink.descend))
 
     # -- for the sinks ----------------------------------------------------------------------------------------------
 
@@ -203,17 +211,7 @@ class ChangesSource(Source):
 
 
 def make_source(context: SourceContext) -> ChangesSource:
-    return ChangesSource(context.watcher, context.database)
-
-
-def _shared_folder(common_dir: str) -> str | None:
-    """Return the cluster's `sync/`, or None if there is none."""
-    try:
-        cluster = layout.repository_at(common_dir).cluster
-    except ImiError:
-        return None
-    folder = os.path.join(cluster, "sync") if cluster else None
-    return folder if folder and os.path.isdir(folder) else None
+    return ChangesSource(context.watcher, context.database, context.find_shared_folders)
 
 
 def _root_name(entry: RosterEntry) -> str:

@@ -75,6 +75,14 @@ class WorktreeListChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedFilesChanged:
+    """Shared files of this repository came or went; without `seen` their events may only be missing."""
+
+    common_dir: str
+    seen: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RegistryWritten:
     """A file of the registry was written."""
 
@@ -99,6 +107,7 @@ Hint = (
     | GitDirsUncertain
     | RefsChanged
     | WorktreeListChanged
+    | SharedFilesChanged
     | RegistryWritten
     | RegistryChanged
     | RefreshRequested

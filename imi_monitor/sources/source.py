@@ -6,7 +6,7 @@ read is reported as a failure, and the last good reading stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from imi_monitor.fast.frozen_dataclass import dataclass
@@ -130,6 +130,9 @@ class SourceContext:
     settings: Settings
     watcher: FileWatcher
     recorder: SessionRecorder
+    # by a repository's common directory: the folder that holds `sync/`, and the folders of shared files in it
+    find_shared_folders: Callable[[str], tuple[str, tuple[str, ...]] | None]
+    read_only: bool = False  # True: no source may claim or link
 
     @property
     def tracks_agents(self) -> bool:

@@ -15,6 +15,7 @@ from imi_monitor.sources.hints import (
     Hint,
     RefsChanged,
     RegistryWritten,
+    SharedFilesChanged,
     WorktreeListChanged,
 )
 from imi_monitor.sources.source import RosterEntry
@@ -99,14 +100,34 @@ class WorktreeSink(_RootSink):
 
 
 class SharedFolderSink(_RootSink):
-    """The files of a cluster's `sync/`."""
+    """The shared files of a repository, below `home`: those below `sync/` are shown as changes, all lead to a sync."""
 
-    def __init__(self, source: ChangesSource, root: str, folder: str, repo: str) -> None:
+    def __init__(
+        self, source: ChangesSource, root: str, home: str, folders: Sequence[str], common: str, repo: str
+    ) -> None:
         super().__init__(source, root)
-        self.coalescer = ChangeCoalescer(folder, repo, "sync", lambda _path: False, lambda _path: False)
+        self._common = common
+        self._folders = tuple(os.path.join(home, folder) for folder in folders)
+        self._shown = os.path.join(home, "sync")
+        self.coalescer = ChangeCoalescer(self._shown, repo, "sync", lambda _path: False, lambda _path: False)
+
+    def descend(self, path: str) -> bool:
+        """True for a folder of shared files, those below it, and those that lead to it."""
+        return self._is_shared(path) or any(folder.startswith(path + os.sep) for folder in self._folders)
+
+    def _is_shared(self, path: str) -> bool:
+        return any(path == folder or path.startswith(folder + os.sep) for folder in self._folders)
 
     def events(self, batch: Sequence[FileEvent]) -> None:
-        self._source.coalesce(self.coalescer, batch)
+        shared = [event for event in batch if self._is_shared(event.path)]
+        shown = [event for event in shared if event.path.startswith(self._shown + os.sep)]
+        if shown:
+            self._source.coalesce(self.coalescer, shown)
+        if any(event.kind != "modified" for event in shared):
+            self._send(SharedFilesChanged(self._common, seen=True))
+
+    def read_again(self) -> None:
+        self._send(SharedFilesChanged(self._common, seen=False))
 
 
 class GitDirSink(_RootSink):

@@ -47,7 +47,7 @@ def run(
     def live() -> AbstractAsyncContextManager[Engine]:
         from imi_monitor import engine
 
-        return engine.open_engine(database, common_dirs, settings=settings, first=first)
+        return engine.open_engine(database, common_dirs, settings=settings, first=first, read_only=read_only)
 
     def surroundings(repo: str | None) -> Context:
         from imi_monitor.actions.context import Context

@@ -27,7 +27,7 @@ class Scene:
 
     def __init__(self, folder: Path, *, slow_start: bool = False) -> None:
         self.watcher, self.receiver = FakeWatcher(slow_start=slow_start), RecordingReceiver()
-        self.source = ChangesSource(self.watcher, str(folder / "state" / "registry.db"))
+        self.source = ChangesSource(self.watcher, str(folder / "state" / "registry.db"), lambda _common_dir: None)
 
     def set_roster(self, *entries: RosterEntry) -> None:
         self.source.handle_hint(RosterRead(entries))

@@ -171,6 +171,12 @@ def has_records() -> bool:
     return bool(_read_records())
 
 
+def recorded_files() -> list[tuple[str, str]]:
+    """The program and path of each settings file in which imi's hooks are recorded."""
+    keys = (key.partition(":") for key in _read_records())
+    return [(cli, path) for cli, _, path in keys if path]
+
+
 def _command(group: hook_entries.HookGroup) -> str:
     handlers = group["hooks"]
     return str(handlers[0]["command"]) if isinstance(handlers, list) else ""

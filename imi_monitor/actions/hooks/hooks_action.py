@@ -78,7 +78,7 @@ class InstallHooksAction(_HooksAction):
                 each.install(base, after, record)
             message = "has imi's hooks already" if done else _tense(request, "gets", "has") + " imi's hooks"
             results.append(_result(each, message, each.data if done else after, request))
-        return _outcome(results, [each.note for each in _agents(request) if each.note])
+        return hooks_outcome(results, [each.note for each in _agents(request) if each.note])
 
 
 class UninstallHooksAction(_HooksAction):
@@ -90,21 +90,7 @@ class UninstallHooksAction(_HooksAction):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        from imi_monitor.actions.hooks import agent_hooks, hook_installation
-
-        plans = [
-            (each, each.state() != hook_installation.NOT, each.content_without_hooks())
-            for each in _settings(context, request)
-        ]
-        results = []
-        for each, there, after in plans:
-            if not request.flag("dry-run"):
-                each.uninstall(after) if there else each.forget()  # the hooks were removed by hand
-            message = _tense(request, "loses", "has lost") + " imi's hooks" if there else "has no hooks of imi"
-            results.append(_result(each, message, after if there else each.data, request))
-        if not request.flag("dry-run") and not hook_installation.has_records():
-            agent_hooks.uninstall_script()
-        return _outcome(results, [])
+        return hooks_outcome(remove_hooks(_settings(context, request), request), [])
 
 
 class HooksStatusAction(_HooksAction):
@@ -135,6 +121,23 @@ class HooksStatusAction(_HooksAction):
 
 
 ACTIONS = (InstallHooksAction(), HooksStatusAction(), UninstallHooksAction())
+
+
+def remove_hooks(settings: list[HookInstallation], request: Request) -> list[dict[str, object]]:
+    """Remove imi's hooks from these files, and the script with the last ones; a dry run only says what would change."""
+    from imi_monitor.actions.hooks import agent_hooks, hook_installation
+
+    # all files are parsed before the first one changes
+    plans = [(each, each.state() != hook_installation.NOT, each.content_without_hooks()) for each in settings]
+    results = []
+    for each, there, after in plans:
+        if not request.flag("dry-run"):
+            each.uninstall(after) if there else each.forget()  # the hooks were removed by hand
+        message = _tense(request, "loses", "has lost") + " imi's hooks" if there else "has no hooks of imi"
+        results.append(_result(each, message, after if there else each.data, request))
+    if not request.flag("dry-run") and not hook_installation.has_records():
+        agent_hooks.uninstall_script()
+    return results
 
 
 def _row(agent: AgentHooks, scope: str, root: str | None, shared: bool) -> dict[str, object] | None:
@@ -195,7 +198,7 @@ def _diff(path: str, before: bytes | None, after: bytes | None) -> list[str]:
     return [safe(line, 1000) for line in unified_diff(old, new, *names, lineterm="")]
 
 
-def _outcome(results: list[dict[str, object]], notes: list[str]) -> Outcome:
+def hooks_outcome(results: list[dict[str, object]], notes: list[str]) -> Outcome:
     lines: list[str] = []
     for result in results:
         lines.append(f"{result['agent']} {result['message']}: {safe(str(result['path']), 1000)}")

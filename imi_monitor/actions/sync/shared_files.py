@@ -53,7 +53,7 @@ class SharedFiles:
 def read_shared_files(repository: Repository, settings: Settings) -> SharedFiles | None:
     """Read the shared files; None without a `sync/` folder."""
     home = sync_home(repository, settings)
-    folders = _folders(settings)
+    folders = shared_folders(settings)
     present = [folder for folder in folders if os.path.isdir(os.path.join(home, folder))]
     if not present and not os.path.isdir(os.path.join(home, "sync")):
         return None
@@ -80,7 +80,8 @@ def name_problem(part: str) -> str | None:
     return None
 
 
-def _folders(settings: Settings) -> list[str]:
+def shared_folders(settings: Settings) -> list[str]:
+    """The folders of shared files, relative to the one that holds `sync/`, in the order in which they are read."""
     local, user = settings.text("sync_settings.local_sync_path"), settings.text("sync_settings.user_sync_path")
     wanted = ["sync/repo", local, "sync/local", "sync/global", user, "sync/user"]
     return list(dict.fromkeys(os.path.normpath(folder) for folder in wanted if folder))
