@@ -2,7 +2,8 @@
 
 Only a change of which files are shared leads to a sync, so that starting a dashboard changes nothing. Several monitors may
 do this at once: the lock of `info/exclude` lets one sync at a time, and the second one finds nothing left to do.
-The module is a source that calls the sync action's functions, so it stands above sources and actions.
+The module is a source that calls the sync action's functions, so it stands above sources and actions. The action is
+imported in the threads that call it, to keep its import out of the event loop at the start.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import os
 from collections.abc import Callable
 
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.sync import shared_files, sync_action
 from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
@@ -98,6 +98,8 @@ def make_source(context: SourceContext) -> AutoSync | None:
 
 def find_shared_folders(database: str, common_dir: str) -> tuple[str, tuple[str, ...]] | None:
     """The folder that holds `sync/` and the folders of shared files in it; None if the first does not exist."""
+    from imi_monitor.actions.sync import shared_files
+
     try:
         repository = layout.repository_at(common_dir)
         with Context(database=database) as context:
@@ -111,6 +113,8 @@ def find_shared_folders(database: str, common_dir: str) -> tuple[str, tuple[str,
 
 def read_shared_names(database: str, common_dir: str) -> SharedNames:
     """The shared files of a repository; none if they cannot be read, which the next sync reports."""
+    from imi_monitor.actions.sync import shared_files
+
     try:
         repository = layout.repository_at(common_dir)
         with Context(database=database) as context:
@@ -127,6 +131,8 @@ def sync_if_changed(
 
     Slow (files, git, registry): call it in a thread.
     """
+    from imi_monitor.actions.sync import shared_files, sync_action
+
     repository = layout.repository_at(common_dir)
     with Context(database=database, cancelled=cancelled) as context:
         settings = context.settings_of(repository)

@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import engine, paths
+from imi_monitor.actions.sync import shared_files
 from tests.helpers import ROOT, Repo, imi, imi_argv
 from tests.test_engine import WATCHERS, live, run, until
-
-Within = Callable[[Callable[[], object]], float]
 
 
 def within(seconds: float, true: Callable[[], object]) -> float:
@@ -115,6 +114,25 @@ def test_a_file_in_the_way_stays_and_is_reported(cluster: Repo) -> None:
 
     run(work)
     assert (feat.path / "own.txt").read_text() == "mine\n" and not (feat.path / "own.txt").is_symlink()
+
+
+def test_a_sync_that_is_refused_is_a_failure_until_it_works(cluster: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_files, "MOST_FILES", 1)
+    shared = cluster.path.parent / "sync" / "repo"
+
+    async def work() -> None:
+        async with live(cluster) as made:
+            (shared / "one.env").write_text("x")
+            await soon(lambda: is_linked("one.env", cluster))
+            (shared / "two.env").write_text("x")
+            seen = await until(made, lambda s: any(one.source == "sync" and one.failure for one in s.health))
+            failure = next(one.failure for one in seen.health if one.source == "sync")
+            assert failure is not None and "holds more than 1 files" in failure.why
+            monkeypatch.undo()  # the next retry works, without an event
+            await until(made, lambda s: any(one.source == "sync" and not one.failure for one in s.health))
+            assert is_linked("two.env", cluster)
+
+    run(work)
 
 
 def test_neither_a_start_nor_an_edit_nor_a_switched_off_sync_links(cluster: Repo) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import claims, db, events
+from imi_monitor.store import claims, db, events, registry_identity
 
 _PAGES = 512  # copied between two looks for a cancellation
 # Rows about this machine's disk and this file at this moment: a copy never replaces them.
@@ -50,13 +50,19 @@ def check_copy(path: str) -> None:
         damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
             raise RegistryError(f"the registry in the backup is damaged ({safe(str(damage), 120)}): use another backup")
-        db.transact(connection, lambda inner: inner.execute("DELETE FROM operations"))
-        db.transact(connection, lambda inner: inner.execute("DELETE FROM claim_queue"))
+        db.transact(connection, _drop_present)
         connection.execute("PRAGMA journal_mode = DELETE")
     except db.Error as error:
         raise db.registry_error(error, path) from error
     finally:
         connection.close()
+
+
+def _drop_present(connection: sqlite3.Connection) -> None:
+    """Drop the rows that describe the moment of the copy, and mark the content as restored."""
+    connection.execute("DELETE FROM operations")
+    connection.execute("DELETE FROM claim_queue")
+    registry_identity.raise_generation(connection)
 
 
 def restore_copy(
@@ -94,8 +100,17 @@ def _replace_content(
         " ON CONFLICT DO UPDATE SET epoch = max(epoch, excluded.epoch)",
         epochs,
     )
+    registry_identity.raise_generation(connection)
+    _adopt_identity(connection)
     events.record(connection, "registry.restored", data={"kept_as": aside, "reason": reason, "claims_lost": len(held)})
     return sorted({*held, *(claim.key for claim in claims.list_held(connection))})
+
+
+def _adopt_identity(connection: sqlite3.Connection) -> None:
+    """The registry keeps its id; traces that name the id of a copy of another one count as its own."""
+    copied, earlier = connection.execute("SELECT id, predecessors FROM copy.registry").fetchone()
+    if copied != registry_identity.registry_id(connection):
+        registry_identity.add_predecessors(connection, [str(copied), *str(earlier or "").split()])
 
 
 def claimed_error(held: list[tuple[str, str]]) -> RegistryError:

@@ -16,7 +16,7 @@ import pytest
 from imi_monitor import paths
 from imi_monitor.actions.housekeeping import backup_file
 from imi_monitor.model.errors import ImiError
-from imi_monitor.store import db, registry_copy
+from imi_monitor.store import db, registry_copy, registry_identity
 from tests.helpers import ROOT, Repo, imi
 
 
@@ -91,12 +91,28 @@ def test_an_open_connection_has_the_restored_content(tree: Repo, repo: Repo, reg
     assert imi("backup", file, cwd=repo.path).code == 0
     assert imi("release", "one", "--agent", "a", cwd=repo.path).code == 0
     with closing(db.connect(str(registry))) as connection:
+        identity = registry_identity.registry_id(connection), registry_identity.generation(connection) + 1
         before = db.data_version(connection), os.stat(registry).st_ino
         assert imi("backup", "restore", file, cwd=repo.path).code == 0
         assert db.data_version(connection) != before[0] and os.stat(registry).st_ino == before[1]
         assert connection.execute("SELECT agent_id FROM claims").fetchall() == [("a",)]
+        assert (registry_identity.registry_id(connection), registry_identity.generation(connection)) == identity
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     assert imi("verify-lock", "one", "--agent", "a", cwd=repo.path).code == 0
+
+
+def test_a_new_registry_takes_over_the_traces_of_the_one_it_restores(
+    tree: Repo, repo: Repo, registry: Path, own_home: Path
+) -> None:
+    file = str(repo.path.parent / "copy.tar.gz")
+    assert imi("claim", "one", "--agent", "a", cwd=repo.path).code == 0
+    assert imi("backup", file, cwd=repo.path).code == 0
+    other = str(own_home / "other" / "iMi.db")
+    assert imi("list", "--db", other, cwd=repo.path).code == 0
+    assert imi("backup", "restore", file, "--db", other, cwd=repo.path).code == 0
+    with closing(db.connect(str(registry))) as here, closing(db.connect(other)) as there:
+        assert registry_identity.predecessors(there) == (registry_identity.registry_id(here),)
+        assert there.execute("SELECT agent_id FROM claims").fetchall() == [("a",)]
 
 
 def test_what_was_removed_since_the_backup_stays_in_the_trash(tree: Repo, repo: Repo) -> None:
