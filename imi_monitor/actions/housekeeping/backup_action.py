@@ -13,7 +13,7 @@ from imi_monitor import __version__, host, paths, presence
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.hooks import settings_file
 from imi_monitor.actions.housekeeping import backup_file
-from imi_monitor.actions.removal import restore
+from imi_monitor.actions.removal import restore, trash_folder
 from imi_monitor.git import layout
 from imi_monitor.model import amounts, times
 from imi_monitor.model.errors import ImiError, Refused, RegistryError, UsageError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
-_NOTE = "note.json"
 _NOTES = "notes/"  # the folder of notes in a backup
 _UNUSABLE = ("registry-corrupt", "registry-lost")  # nothing can be read from it
 _SIDE_FILES = ("", "-wal", "-shm")
@@ -148,7 +147,7 @@ def _note_paths(context: Context) -> Iterator[tuple[str, str]]:
         except ImiError:
             continue  # written by another version of imi
         if os.path.isdir(folder):
-            yield f"{_NOTES}{entry.id}.json", os.path.join(folder, _NOTE)
+            yield f"{_NOTES}{entry.id}.json", os.path.join(folder, trash_folder.NOTE)
 
 
 def _notes(context: Context) -> Iterator[tuple[str, bytes]]:
