@@ -21,6 +21,11 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than cores: a third of the suite's time is waiting for terminals, timers and processes."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The long forms run only when asked for by `-m soak`. They are left out and not skipped: what is skipped lacks
     something, and its reason is told."""

@@ -46,7 +46,7 @@ def test_claim_release_remove_undo_review(
         assert "Remove feat-api" in tmux.screen()
         tmux.keys("Tab", "Enter")  # from the harmless button to the other one
         tmux.until(lambda _: not api.exists())
-        tmux.until(lambda now: not owned(now, "human") and "Leave" not in now)
+        tmux.until(lambda now: not owned(now, "human") and "Remove feat-api" not in now)  # the dialog is gone
 
         tmux.keys("U")  # undo
         tmux.asked()
@@ -59,6 +59,9 @@ def test_claim_release_remove_undo_review(
         tmux.text("123")
         tmux.until("123")
         tmux.keys("Enter")
+        tmux.until(lambda _: tmux.value("window_name") == "review-123")  # a shell in the new worktree
+        assert Path(tmux.value("pane_current_path")).name == "review-123"
+        tmux.select_first_window()
         tmux.until(lambda now: owned(now, "human", "review-123") and "Leave" not in now)
         worktrees = ran("list", "--json", cwd=forge.app.path).data["worktrees"]
         review = next(row for row in worktrees if row["worktree_name"] == "review-123")

@@ -69,7 +69,14 @@ class Tmux:
         return self._run("capture-pane", "-p")
 
     def shown(self, name: str) -> bool:
-        return self._run("display-message", "-p", f"#{{{name}}}").strip() not in ("", "0")
+        return self.value(name) not in ("", "0")
+
+    def value(self, name: str) -> str:
+        """A format variable of the current window."""
+        return self._run("display-message", "-p", f"#{{{name}}}").strip()
+
+    def select_first_window(self) -> None:
+        self._run("select-window", "-t", "{start}")
 
     def until(self, true: str | Callable[[str], object], seconds: float = 30) -> str:
         """The screen, as soon as a text (or a condition) is on it."""
