@@ -167,6 +167,7 @@ class Action:
     opens_worktree = False  # the dashboard opens the resulting path in a new pane
     dangerous = False  # the dashboard asks for confirmation
     changes = True  # refused under --read-only
+    needs_registry = True  # False: works from git alone while the registry cannot be used (`without_registry`)
     recovers = True  # the command line runs crash recovery first; False for what must work without a registry
     hot = False  # agents call it often: no recovery, no upkeep, lean imports
     streams = False  # prints while it runs; with --json one object per line

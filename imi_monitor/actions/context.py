@@ -11,7 +11,7 @@ import os
 from imi_monitor import config
 from imi_monitor.git import layout
 from imi_monitor.model import names
-from imi_monitor.model.errors import ImiError, Refused, UsageError
+from imi_monitor.model.errors import ImiError, Refused, RegistryError, UsageError
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -60,6 +60,8 @@ class Context:
         self.choose = choose  # (title, lines) -> the index of the chosen line, or None
         self._emit = emit
         self.process_ends = False  # the process ends afterwards, so the kernel may close the registry
+        self.needs_registry = True  # False: reads find an empty registry while the real one cannot be used
+        self._problem: RegistryError | None = None
         self._connection: sqlite3.Connection | None = None
         self._settings: dict[str | None, config.Settings] = {}  # by cluster
         self._repository: layout.Repository | None = None
@@ -105,11 +107,37 @@ class Context:
 
     @property
     def connection(self) -> sqlite3.Connection:
+        """The open registry. When it cannot be used: RegistryError, or its empty stand-in if it is not needed."""
         if self._connection is None:
+            problem = self.registry_problem
+            if problem is not None:
+                self._connection = self._stand_in(problem)
+        assert self._connection is not None
+        return self._connection
+
+    @property
+    def registry_problem(self) -> RegistryError | None:
+        """Why the registry cannot be used; None if it can."""
+        if self._connection is None and self._problem is None:
             from imi_monitor.store import db
 
-            self._connection = db.connect(self.database)
-        return self._connection
+            try:
+                self._connection = db.connect(self.database)
+            except RegistryError as error:
+                self._problem = error
+        return self._problem
+
+    def do_without_registry(self, problem: RegistryError) -> None:
+        """Use the empty stand-in from now on: the registry was opened and failed later."""
+        self.close()
+        self.needs_registry, self._problem = False, problem
+
+    def _stand_in(self, problem: RegistryError) -> sqlite3.Connection:
+        if self.needs_registry:
+            raise problem
+        from imi_monitor.store import stand_in
+
+        return stand_in.open_stand_in(problem, self.database)
 
     @property
     def settings(self) -> config.Settings:

@@ -10,6 +10,8 @@ from imi_monitor.model.errors import ImiError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from imi_monitor.actions.action import Action, Outcome
 
 
@@ -84,9 +86,15 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     context.process_ends = action.hot
     if action.streams:
         context.cancelled = output.reader_gone
+    recovered: list[str] = []
+
+    def act() -> Outcome:
+        if action.recovers and not action.hot and context.registry_problem is None:
+            recovered.extend(_recover(context))
+        return action.run(context, parsed.request)
+
     with context:
-        recovered = _recover(context) if action.recovers and not action.hot else []
-        result = action.run(context, parsed.request)
+        result = act() if action.needs_registry else _act_without_registry(context, act)
     output.end_progress()
     if recovered and as_json:
         result.data["settled"] = list(recovered)
@@ -96,6 +104,12 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     if action.streams and as_json:
         return result.exit_status  # its entries are the output
     return _finish(result, parsed)
+
+
+def _act_without_registry(context: Context, act: Callable[[], Outcome]) -> Outcome:
+    from imi_monitor.actions import without_registry
+
+    return without_registry.run(context, act)
 
 
 def _recover(context: Context) -> list[str]:

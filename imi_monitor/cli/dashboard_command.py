@@ -95,12 +95,13 @@ def _interactive(parsed: ParsedCommandLine) -> bool:
 
 
 def _status_outcome(parsed: ParsedCommandLine) -> Outcome:
+    from imi_monitor.actions import without_registry
     from imi_monitor.actions.context import Context
     from imi_monitor.cli import output
 
     progress = None if parsed.flag("json") or parsed.flag("quiet") else output.progress
     with Context(database=parsed.option("db"), repo=parsed.option("repo"), progress=progress) as context:
-        return _status(context, parsed.words)
+        return without_registry.run(context, lambda: _status(context, parsed.words))
 
 
 def _status(context: Context, named: list[str]) -> Outcome:

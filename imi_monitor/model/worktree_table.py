@@ -19,7 +19,10 @@ UNCLAIMED_OWNER = "human"  # the owner shown for a worktree without a claim
 
 @dataclass(frozen=True, slots=True)
 class ListedWorktree:
-    """What is known without a git process. `claim_state` is free, held, stale or dead; `locked`, `prunable` are reasons."""
+    """What is known without a git process. `locked` and `prunable` are reasons.
+
+    `claim_state` is free, held, stale, dead, or unknown while the registry cannot be used.
+    """
 
     worktree_name: str
     repo: str
@@ -38,7 +41,7 @@ class ListedWorktree:
     def owner(self) -> str:
         """The owner as shown, with the claim's state unless it is held."""
         if self.agent_id is None:
-            return UNCLAIMED_OWNER
+            return UNKNOWN if self.claim_state == "unknown" else UNCLAIMED_OWNER
         return self.agent_id if self.claim_state == "held" else f"{self.agent_id} ({self.claim_state})"
 
     @property

@@ -40,13 +40,14 @@ flush_file = getattr(os, "fdatasync", os.fsync)
 _left_open: list[sqlite3.Connection] = []
 
 
-class _Connection(sqlite3.Connection):
+class RegistryConnection(sqlite3.Connection):
     """A connection with the path of its file: SQLite does not report a path that is not UTF-8."""
 
     path = ""
     timeout = BUSY_SECONDS
     unsynced = False  # its commits do not wait for the disk
     has_wal = False  # the file has a write-ahead log, which cannot be switched off while we are connected
+    stands_in_for: RegistryError | None = None  # why the real registry cannot be used: this one is empty
 
 
 def connect(path: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
@@ -77,6 +78,8 @@ def _transact(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
+    if isinstance(connection, RegistryConnection) and connection.stands_in_for is not None:
+        raise connection.stands_in_for
     path = _path_of(connection)
     result = _retry_with_room(path, path, lambda: _transact_once(connection, work, *args, **kwargs), connection)
     checkpoint_if_due(connection, path)
@@ -103,7 +106,7 @@ def transact_unsynced(
 def _set_sync(connection: sqlite3.Connection, wanted: bool) -> None:
     """Make the next commits wait for the disk or not. Without the write-ahead log they always wait: an unsynced rollback
     journal can damage the file."""
-    if isinstance(connection, _Connection) and connection.has_wal and connection.unsynced != wanted:
+    if isinstance(connection, RegistryConnection) and connection.has_wal and connection.unsynced != wanted:
         connection.execute(f"PRAGMA synchronous = {'NORMAL' if wanted else 'FULL'}")
         connection.unsynced = wanted
 
@@ -113,7 +116,7 @@ def sync_to_disk(connection: sqlite3.Connection) -> None:
 
     The log, unlike the database, may be opened outside SQLite: it has no locks that closing it would drop.
     """
-    if not (isinstance(connection, _Connection) and connection.has_wal):
+    if not (isinstance(connection, RegistryConnection) and connection.has_wal):
         return  # every commit waited for the disk
     try:
         log = os.open(connection.path + "-wal", os.O_RDONLY | os.O_CLOEXEC)
@@ -224,7 +227,7 @@ def _make_room(real: str, connection: sqlite3.Connection | None) -> bool:
 
 def _open(real: str, fresh: bool, busy_seconds: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        _uri(real, fresh), timeout=busy_seconds, isolation_level=None, uri=True, factory=_Connection
+        _uri(real, fresh), timeout=busy_seconds, isolation_level=None, uri=True, factory=RegistryConnection
     )
     try:
         connection.path = real
@@ -349,7 +352,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 
 def _path_of(connection: sqlite3.Connection) -> str:
-    if isinstance(connection, _Connection):
+    if isinstance(connection, RegistryConnection):
         return connection.path
     return next((str(path) for _, name, path in connection.execute("PRAGMA database_list") if name == "main"), "")
 
@@ -382,7 +385,7 @@ def checkpoint(connection: sqlite3.Connection, mode: str) -> None:
 
 
 def _timeout_of(connection: sqlite3.Connection) -> float:
-    return connection.timeout if isinstance(connection, _Connection) else BUSY_SECONDS
+    return connection.timeout if isinstance(connection, RegistryConnection) else BUSY_SECONDS
 
 
 def _checkpoint_lock(path: str) -> int | None:

@@ -140,6 +140,20 @@ def _make_folder(folder: str) -> None:
         ) from error
 
 
+def refuse_uncreatable(path: str) -> None:
+    """Refuse a place in which no registry can be made. Reads only."""
+    folder = os.path.dirname(os.path.realpath(path))
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+        raise RegistryError(
+            f"the registry {safe(path)} cannot be created, because {safe(folder)} is read-only: make it writable, or "
+            "use --db for another place",
+            code="registry-open",
+        )
+    _refuse_remote(path, folder)
+
+
 def _refuse_odd(path: str, real: str, info: os.stat_result) -> None:
     shown = safe(path)
     if not stat.S_ISREG(info.st_mode):

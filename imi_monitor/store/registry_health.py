@@ -19,9 +19,11 @@ _MOST_NAMES = 5
 
 def check_registry(path: str) -> list[CheckResult]:
     """The checks of the registry at `path`; one that cannot be opened is a finding, not an error."""
-    if not os.path.lexists(path):
-        return [ok("registry", f"none yet at {safe(path)}", "the first command that needs it creates it"), *_library()]
     try:
+        if not os.path.lexists(path):
+            registry_file.refuse_uncreatable(path)
+            none_yet = ok("registry", f"none yet at {safe(path)}", "the first command that needs it creates it")
+            return [none_yet, *_library()]
         connection = db.connect(path, create=False)
     except RegistryError as error:
         return [fail("registry", error.sentence, "until then every worktree counts as claimed"), *_library()]

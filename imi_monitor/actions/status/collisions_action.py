@@ -59,6 +59,7 @@ class CollisionsAction(Action):
     )
     options = (Option("overlap", "list overlapping files without trying merges"),)
     changes = False
+    needs_registry = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         name, other = request.text("name"), request.text("other")

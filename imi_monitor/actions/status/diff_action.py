@@ -41,6 +41,7 @@ class DiffAction(Action):
         Option("stat", "only the names of the files and the number of lines"),
     )
     changes = False
+    needs_registry = False
 
     def refuse(self, context: Context, request: Request) -> None:
         given = [f"--{kind}" for kind in _KINDS if request.flag(kind)]

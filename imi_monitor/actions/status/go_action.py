@@ -124,6 +124,7 @@ class GoAction(Action):
     arguments = (Argument("query", "letters of a worktree's name, its branch or its repository", optional=True),)
     options = (Option("repos", "match repositories only and go to their trunks", aliases=("r",)),)
     changes = False
+    needs_registry = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
@@ -164,6 +165,7 @@ class TrunkAction(Action):
     help = "print the path of the trunk's worktree"
     arguments = (Argument("repo", "a repository: a path, or a name from the registry", optional=True),)
     changes = False
+    needs_registry = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

@@ -45,6 +45,7 @@ class LogAction(Action):
         Option("number", f"the number of commits (default: {_DEFAULT_NUMBER})", value="N", aliases=("n",), number=True),
     )
     changes = False
+    needs_registry = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

@@ -65,6 +65,7 @@ class ListAction(Action):
     arguments = (_REPO,)
     options = (_ALL,)
     changes = False
+    needs_registry = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
@@ -87,6 +88,7 @@ class StatusAction(Action):
     arguments = (_REPO, Argument("name", "show this worktree only", optional=True))
     options = (_ALL, Option("watch", "repaint the table at every change, until ctrl-c", aliases=("w",)))
     changes = False
+    needs_registry = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)

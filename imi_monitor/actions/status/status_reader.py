@@ -69,10 +69,11 @@ def _known_targets(context: Context, repository: layout.Repository) -> list[tupl
 
     repo = context.repo_name(repository) or layout.repository_name(repository)
     held = {claim.worktree_name: claim for claim in claims.list_held(context.connection, repo)}
+    without = "unknown" if context.registry_problem is not None else "free"
     found = []
     for target in worktree_lookup.list_worktrees(context, repository):
         claim = held.get(target.name)
-        state = claims.state(claim) if claim else "free"
+        state = claims.state(claim) if claim else without
         found.append((_listed(target, repo, claim.agent_id if claim else None, state), target))
     return sorted(found, key=lambda pair: (not pair[0].is_main, pair[0].worktree_name))
 
@@ -88,7 +89,7 @@ def _listed(target: Target, repo: str, owner: str | None, state: str) -> ListedW
         type=target.kind,
         is_main=target.is_main,
         agent_id=owner,
-        claim_state=state if owner else "free",
+        claim_state=state,
         pr_number=target.row.pr_number if target.row else None,
         missing=missing,
         locked=locked,
