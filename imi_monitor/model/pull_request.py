@@ -12,6 +12,9 @@ from imi_monitor.model.text import safe
 PULL, MERGE = "pull", "merge-requests"
 _MOST_NUMBER = 1_000_000_000
 _MOST_OWNER = 100
+_MOST_SHOWN = 70  # characters of owner and branch in the name of a worktree
+_CHECKSUM_LETTER = "x"  # no hexadecimal digit
+_CHECKSUM_LENGTH = 13
 # the word before the number in a page's address -> the kind
 _PAGES = {"pull": PULL, "pulls": PULL, "merge_requests": MERGE}
 
@@ -44,11 +47,24 @@ class PullRequestMention:
 
     @property
     def directory(self) -> str:
-        """The name of its worktree."""
+        """The name of its worktree, which no other pull request has.
+
+        `review-123`, or `review-owner-branch`. A name that is not exactly owner and branch, or could be read as another owner
+        and branch, ends in a checksum, whose letter keeps it from being read as a number.
+        """
         if self.number is not None:
             return f"review-{self.number}"
-        words = "".join(char if char.isascii() and char.isalnum() else "-" for char in f"{self.owner}-{self.branch}")
-        return f"review-{'-'.join(filter(None, words.split('-')))[:80]}"
+        owner, branch = self.owner or "", self.branch or ""
+        if _is_exact(owner, branch):
+            return f"review-{owner}-{branch}"
+        words = [*filter(None, _dashed(f"{owner}-{branch}")[:_MOST_SHOWN].split("-")), _checksum(f"{owner}:{branch}")]
+        return f"review-{'-'.join(words)}"
+
+    @property
+    def former_directory(self) -> str:
+        """The name that its worktree had before names were unique."""
+        words = filter(None, _dashed(f"{self.owner}-{self.branch}").split("-"))
+        return f"review-{'-'.join(words)[:80]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +104,25 @@ def is_account_name(text: str) -> bool:
     """Return whether this may be the name of an account or repository; it becomes part of addresses and `gh` calls."""
     plain = text.isascii() and all(char.isalnum() or char in "-_." for char in text)
     return plain and 0 < len(text) <= _MOST_OWNER and text[0] not in "-." and ".." not in text
+
+
+def _dashed(text: str) -> str:
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in text)
+
+
+def _is_exact(owner: str, branch: str) -> bool:
+    """Return whether `owner-branch` is a file name that can be split into owner and branch again."""
+    if not (owner.isascii() and owner.isalnum() and branch.isascii()) or len(owner) + len(branch) > _MOST_SHOWN:
+        return False
+    tail = branch.rpartition("-")[2]
+    looks_like_checksum = len(tail) == _CHECKSUM_LENGTH and tail.startswith(_CHECKSUM_LETTER)
+    return not looks_like_checksum and all(char.isalnum() or char in "-_.+" for char in branch)
+
+
+def _checksum(text: str) -> str:
+    from hashlib import sha256
+
+    return _CHECKSUM_LETTER + sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[: _CHECKSUM_LENGTH - 1]
 
 
 def _from_url(url: str) -> PullRequestMention:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions.context import Context
+from imi_monitor.model.pull_request import parse
 from imi_monitor.store import claims, db, events, worktrees
 from tests.actions.fake_gh import FakeGh
 from tests.actions.forge import Forge
@@ -146,13 +147,37 @@ def test_a_fork_without_gh_is_read_only(forge: Forge) -> None:
 def test_by_owner_and_branch_without_gh(forge: Forge) -> None:
     forge.work.git("push", "-q", "https://github.com/alice/app.git", "fix/typo")
     data = review(forge, "alice:fix/typo")
-    made = place(forge, "review-alice-fix-typo")
+    made = place(forge, parse("alice:fix/typo").directory)
     assert (data["pr_number"], data["worktree_path"], data["branch"]) == (None, str(made.path), "fix/typo")
     made.write("suggestion.txt", "x\n")
     sha = made.commit("suggestion")
     made.git("push", "-q")
     assert forge.at("fix/typo", "alice/app") == sha
     assert review(forge, "alice:fix/typo")["created"] is False
+
+
+def test_branches_without_ascii_letters_have_worktrees_of_their_own(forge: Forge) -> None:
+    forge.app.git("remote", "add", "123", "https://github.com/alice/app-fork.git")
+    for branch in ("日本", "中文"):
+        forge.work.git("push", "-q", "https://github.com/alice/app-fork.git", f"fix/typo:refs/heads/{branch}")
+    made = [review(forge, text) for text in ("123:日本", "123:中文", "123")]
+    assert len({data["worktree_path"] for data in made}) == 3
+    assert [data["pr_number"] for data in made] == [None, None, 123]
+    assert all(data["created"] for data in made)
+    assert [review(forge, text)["created"] for text in ("123:日本", "123:中文", "123")] == [False] * 3
+
+
+def test_a_worktree_with_a_name_of_earlier_versions_is_found_by_the_branch_it_tracks(forge: Forge) -> None:
+    url = "https://github.com/alice/app.git"
+    forge.work.git("push", "-q", url, "fix/typo", "fix/typo:fix-typo")
+    forge.app.git("fetch", "-q", url, "fix/typo:fix/typo")
+    forge.app.git("config", "branch.fix/typo.remote", url)
+    forge.app.git("config", "branch.fix/typo.merge", "refs/heads/fix/typo")
+    older = forge.app.path.parent / "review-alice-fix-typo"
+    forge.app.git("worktree", "add", "-q", str(older), "fix/typo")
+    data = review(forge, "alice:fix/typo")
+    assert (data["created"], data["worktree_path"]) == (False, str(older))
+    assert "which is not the pull request's" in refused(forge, "alice:fix-typo").err
 
 
 def test_by_owner_with_a_remote_of_that_owner(forge: Forge) -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imi_monitor.model.errors import UsageError
-from imi_monitor.model.names import name_problem, pull_request_of
-from imi_monitor.model.pull_request import MERGE, PULL, PullRequestMention, parse
+from imi_monitor.model.names import branch_problem, name_problem, pull_request_of
+from imi_monitor.model.pull_request import MERGE, PULL, PullRequestMention, is_account_name, parse
 from imi_monitor.model.remote_address import RemoteAddress, parse_address, with_project
 
 GITHUB = RemoteAddress("github.com", "acme/app")
@@ -76,7 +76,40 @@ def test_directories_and_refs_of_a_pull_request() -> None:
     assert parse("#123").directory == "review-123"
     assert parse("123").refs == ("refs/pull/123/head", "refs/merge-requests/123/head")
     assert parse("!7").refs == ("refs/merge-requests/7/head",)
-    assert parse("alice:fix/lo_gin").directory == "review-alice-fix-lo-gin"
+    assert parse("alice:patch-1").directory == "review-alice-patch-1"
+    assert parse("alice:v1.x_lo").directory == "review-alice-v1.x_lo"
+    assert parse("alice:fix/lo_gin").directory == "review-alice-fix-lo-gin-xbbc38d11c411"
+    assert parse("alice:fix/lo_gin").former_directory == "review-alice-fix-lo-gin"
+
+
+@pytest.mark.parametrize(
+    "mentions",
+    [
+        ("5", "5:日本", "5:中文", "5:x", "5:5"),
+        ("alice:日本", "alice:中文", "alice:x", "alice:é"),
+        ("_:日本", "_:中文", "__:日本"),
+        ("my-org:fix", "my:org-fix", "my:org/fix", "my.org:fix"),
+        ("alice:fix/login", "alice:fix-login", "alice:fix_login", "alice:fix.login", "alice:fix+login"),
+        ("alice:" + "long-" * 30 + "a", "alice:" + "long-" * 30 + "b"),
+        ("alice:fix/login", "alice:fix-login-x" + "0" * 12, "alice:" + parse("alice:fix/login").directory[13:]),
+        ("my-org:fix", "my:" + parse("my-org:fix").directory[10:]),
+    ],
+)
+def test_no_two_reviews_share_a_directory(mentions: tuple[str, ...]) -> None:
+    made = [parse(text).directory for text in mentions]
+    assert len({name.casefold() for name in made}) == len(made), made
+    assert [pull_request_of(name) for name in made] == [parse(text).number for text in mentions]
+
+
+_ACCOUNT = st.text("ab5-_.A", min_size=1, max_size=6).filter(is_account_name)
+_BRANCH = st.text("ab5-/_.x0本A", min_size=1, max_size=20).filter(lambda text: branch_problem(text) is None)
+
+
+@given(_ACCOUNT, _BRANCH, _ACCOUNT, _BRANCH)
+def test_different_branches_of_forks_have_different_directories(one: str, first: str, other: str, second: str) -> None:
+    left, right = PullRequestMention(owner=one, branch=first), PullRequestMention(owner=other, branch=second)
+    assert (left.directory == right.directory) == (left == right)
+    assert name_problem(left.directory) is None and pull_request_of(left.directory) is None
 
 
 @pytest.mark.parametrize(

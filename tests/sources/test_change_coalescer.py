@@ -28,6 +28,10 @@ class World:
         batch = [FileEvent(str(self.root / name), kind) for kind, name in events]
         self._report(self.coalescer.add(batch, self.now, "t"))
 
+    def every_event_of(self, path: Path) -> None:
+        kinds: tuple[FileEventKind, ...] = ("modified", "created", "deleted")
+        self._report(self.coalescer.add([FileEvent(str(path), kind) for kind in kinds], self.now, "t"))
+
     def wait(self, seconds: float = GRACE) -> None:
         self.now += seconds
         self._report(self.coalescer.flush(self.now, "t"))
@@ -48,6 +52,23 @@ def world(tmp_path: Path) -> World:
 def test_a_write_is_reported_at_once(world: World) -> None:
     world.event("modified", "a.txt")
     assert world.reported == ["modified a.txt"]
+
+
+@pytest.mark.parametrize("name", ["..notes", "...", "..x/file", ".notes", ".. ", "sub/..notes"])
+def test_files_whose_names_begin_with_dots_are_reported(world: World, name: str) -> None:
+    world.event("modified", name)
+    (world.root / name).parent.mkdir(exist_ok=True)
+    (world.root / f"{name}new").write_text("x")
+    world.event("created", f"{name}new")
+    world.wait()
+    assert world.reported == [f"modified {name}", f"created {name}new"]
+
+
+def test_events_outside_of_the_worktree_are_dropped(world: World) -> None:
+    for path in (world.root, world.root.parent, world.root.parent / "x", Path(f"{world.root}-2") / "x"):
+        world.every_event_of(path)
+    world.wait()
+    assert world.reported == []
 
 
 def test_a_file_that_is_written_all_the_time_is_one_change_a_second(world: World) -> None:

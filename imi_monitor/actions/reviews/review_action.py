@@ -84,7 +84,20 @@ def _find_review(context: Context, repository: Repository, mention: PullRequestM
     names = [mention.directory] if number is None else [f"{prefix}{number}" for prefix in REVIEW_PREFIXES]
     among = [one for one in worktree_lookup.list_worktrees(context, repository) if one.linked is not None]
     by_row = [one for one in among if number is not None and one.row is not None and one.row.pr_number == number]
-    return next(iter(by_row + [one for name in names for one in among if one.name == name]), None)
+    unknown = [one for one in among if one.row is None or one.row.pr_number is None]  # of which only the name is known
+    return next(iter(by_row + [one for name in names for one in unknown if one.name == name]), None)
+
+
+def _find_former(context: Context, repository: Repository, pull_request: FetchedPullRequest) -> Target | None:
+    """The worktree that an earlier version made for the branch of a fork; several of these could have the same name."""
+    if pull_request.mention.number is not None:
+        return None
+    git = untrusted_git(repository)
+    for one in worktree_lookup.list_worktrees(context, repository):
+        named_so = one.linked is not None and one.name == pull_request.mention.former_directory
+        if named_so and one.branch and review_branch.tracks_pull_request(git, one.branch, pull_request):
+            return one
+    return None
 
 
 def _create_or_update(
@@ -97,7 +110,9 @@ def _create_or_update(
     wanted = creation_request.CreationRequest(repository, review_worktree.KIND, name, path, "", None)
     while True:
         create_action.wait_for_others(context, wanted, give_up)
-        found = _find_review(context, repository, pull_request.mention)
+        found = _find_review(context, repository, pull_request.mention) or _find_former(
+            context, repository, pull_request
+        )
         if found is not None:
             return _update(context, found, pull_request, agent)
         try:

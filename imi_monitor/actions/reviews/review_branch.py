@@ -59,19 +59,19 @@ def earlier_branches(git: Git, chosen: str, pull_request: FetchedPullRequest) ->
 
     known = branches(git)
     before = takewhile(lambda name: name != chosen, _names(pull_request))
-    passed = [name for name in before if name in known and _tracks_pull_request(git, name, pull_request)]
+    passed = [name for name in before if name in known and tracks_pull_request(git, name, pull_request)]
     ahead = {name: distance(git, known[name], pull_request.sha)[0] for name in passed}
     return {name: commits for name, commits in ahead.items() if commits}
 
 
 def belongs_to_review(context: Context, git: Git, branch: str, pull_request: FetchedPullRequest) -> bool:
     """True if the branch belongs to the pull request, by its upstream or by its name; the trunk never does."""
-    return _tracks_pull_request(git, branch, pull_request) or (
+    return tracks_pull_request(git, branch, pull_request) or (
         branch in _names(pull_request) and branch != trunk_branch(context, git)
     )
 
 
-def _tracks_pull_request(git: Git, branch: str, pull_request: FetchedPullRequest) -> bool:
+def tracks_pull_request(git: Git, branch: str, pull_request: FetchedPullRequest) -> bool:
     """True if the branch tracks the pull request, as imi or gh configured it."""
     from imi_monitor.git.pull_refs import configured_upstream
 
@@ -128,7 +128,7 @@ def _may_be_taken(git: Git, name: str, sha: str, pull_request: FetchedPullReques
         return False
     if sha == pull_request.sha:
         return True
-    if not _tracks_pull_request(git, name, pull_request):
+    if not tracks_pull_request(git, name, pull_request):
         return False
     ahead, behind = distance(git, sha, pull_request.sha)
     return not ahead or not behind  # behind: can be fast-forwarded; ahead: the reviewer's suggestions; both: diverged

@@ -148,8 +148,11 @@ def _worktree(found: Target) -> tuple[Git, str]:
 def _refuse_other_branch(
     context: Context, git: Git, found: Target, branch: str, pull_request: FetchedPullRequest
 ) -> None:
-    """Refuse another branch: fast-forwarding `main`, say, to a pull request would merge it."""
-    own = found.row.branch if found.row is not None else None
+    """Refuse another branch: fast-forwarding `main`, say, to a pull request would merge it.
+
+    The branch in the row is the pull request's if the name of the worktree is a number; the branch of a fork is compared.
+    """
+    own = found.row.branch if found.row is not None and pull_request.mention.number is not None else None
     if branch != own and not belongs_to_review(context, git, branch, pull_request):
         wanted = f": `git switch {safe(own)}` there first" if own else ""
         raise _cannot(

@@ -47,9 +47,10 @@ class ChangeCoalescer:
     def add(self, batch: Sequence[FileEvent], now: float, at: str) -> list[Change]:
         """Take events in, and return the changes that need not wait."""
         ready = []
+        inside = f"{self.root.rstrip('/')}/"
         for event in batch:
-            path = os.path.relpath(event.path, self.root) if event.path != self.root else ""
-            if event.is_dir or not path or path.startswith(".."):
+            path = event.path.removeprefix(inside)
+            if event.is_dir or path == event.path:  # the worktree itself, or outside
                 continue
             if event.kind == "modified" and path not in self._waiting:
                 if not self.ignored(path) and self._is_new(path, "modified", now):
