@@ -138,6 +138,24 @@ def test_a_damaged_registry_is_replaced_and_kept(tree: Repo, repo: Repo, registr
     assert owner(repo) == "a"
 
 
+def test_a_log_without_its_registry_is_not_applied_to_the_copy(tree: Repo, repo: Repo, registry: Path) -> None:
+    file = str(repo.path.parent / "copy.tar.gz")
+    assert imi("list", cwd=repo.path).code == 0
+    assert imi("backup", file, cwd=repo.path).code == 0
+    with closing(db.connect(str(registry))):  # the log stays while the file is open
+        assert imi("claim", "one", "--agent", "a", cwd=repo.path).code == 0
+        assert Path(f"{registry}-wal").stat().st_size > 0
+        log = Path(f"{registry}-wal").read_bytes()
+    for left in registry.parent.iterdir():
+        left.unlink()
+    Path(f"{registry}-wal").write_bytes(log)
+    done = imi("backup", "restore", file, "--json", cwd=repo.path).data
+    assert [Path(path).read_bytes() for path in done["kept_as"]] == [log]
+    assert owner(repo) is None
+    with closing(db.connect(str(registry))) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
 def test_what_is_no_backup_changes_nothing(tree: Repo, repo: Repo, registry: Path, tmp_path: Path) -> None:
     assert imi("claim", "one", "--agent", "a", cwd=repo.path).code == 0
     assert imi("release", "one", "--agent", "a", cwd=repo.path).code == 0

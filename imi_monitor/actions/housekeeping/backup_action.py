@@ -18,7 +18,7 @@ from imi_monitor.git import layout
 from imi_monitor.model import amounts, times
 from imi_monitor.model.errors import ImiError, Refused, RegistryError, UsageError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import registry_copy, registry_file, repositories, trash
+from imi_monitor.store import claims, registry_copy, registry_file, repositories, trash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,12 +171,8 @@ def _restore_registry(context: Context, copy: str, reason: str | None, kept: lis
     """Replace the registry's content, or an unusable file; `kept` gets the files with what was there. Returns warnings."""
     real = os.path.realpath(context.database)
     aside = f"{real}.replaced-{_moment()}"
-    if not os.path.lexists(real):
-        os.rename(copy, real)
-        registry_file.create_ballast(real)
-        return []
     try:
-        connection = context.connection
+        connection = context.connection if os.path.lexists(real) else None
     except RegistryError as error:
         if error.code not in _UNUSABLE:
             raise
@@ -185,21 +181,29 @@ def _restore_registry(context: Context, copy: str, reason: str | None, kept: lis
                 f"{error.sentence}; what it holds is unknown: use --force --reason TEXT to restore over it",
                 code=error.code,
             ) from error
-        kept += _replace_unusable(real, aside, copy)
-        return []
+        connection = None
+    if connection is None:
+        kept += _replace_file(real, aside, copy)
+        return _update_presence_locks(context, [claim.key for claim in claims.list_held(context.connection)])
     changed = registry_copy.restore_copy(connection, real, copy, aside, reason)
     kept.append(aside)
     return _update_presence_locks(context, changed)
 
 
-def _replace_unusable(real: str, aside: str, copy: str) -> list[str]:
-    """Move the file and its log aside, and the copy into its place."""
+def _replace_file(real: str, aside: str, copy: str) -> list[str]:
+    """Move the file and its log aside, and the copy into its place. A log that stayed would be applied to the copy."""
     moved = []
     for ending in _SIDE_FILES:
         if os.path.lexists(real + ending):
             os.rename(real + ending, aside + ending)
             moved.append(aside + ending)
-    os.rename(copy, real)
+    try:
+        os.link(copy, real)  # unlike a rename it never replaces a file
+    except FileExistsError:
+        raise Refused(
+            f"{safe(real)} was made by another program at the same moment: try again", code="exists"
+        ) from None
+    registry_file.create_ballast(real)
     return moved
 
 
