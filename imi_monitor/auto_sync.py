@@ -22,6 +22,7 @@ from imi_monitor.sources.timers import PollTimer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from imi_monitor.actions.sync.shared_files import SharedFiles
     from imi_monitor.actions.sync.sync_action import SyncResult
 
 _CHECK_SECONDS = 60.0
@@ -121,7 +122,7 @@ def read_shared_names(database: str, common_dir: str) -> SharedNames:
             shared = shared_files.read_shared_files(repository, context.settings_of(repository))
     except (ImiError, OSError):
         return ()
-    return () if shared is None else tuple((name, source.path) for name, source in shared.sources.items())
+    return () if shared is None else _names_of(shared)
 
 
 def sync_if_changed(
@@ -137,10 +138,15 @@ def sync_if_changed(
     with Context(database=database, cancelled=cancelled) as context:
         settings = context.settings_of(repository)
         shared = shared_files.read_shared_files(repository, settings)
-        names = () if shared is None else tuple((name, source.path) for name, source in shared.sources.items())
+        names = () if shared is None else _names_of(shared)
         if set(names) == set(known) or not settings.flag("sync_settings.enabled"):
             return names, None
-        return names, sync_action.sync_worktrees(context, repository)
+        result = sync_action.sync_worktrees(context, repository)
+        return names if result is None else _names_of(result.shared), result
+
+
+def _names_of(shared: SharedFiles) -> SharedNames:
+    return tuple((name, source.path) for name, source in shared.sources.items())
 
 
 def _problem_with(result: SyncResult, new: set[tuple[str, str]]) -> str | None:

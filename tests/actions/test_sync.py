@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ import pytest
 from imi_monitor import config
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.sync import worktree_links
-from imi_monitor.git import layout
+from imi_monitor.config import Settings
+from imi_monitor.git import layout, shared_names
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.store import events
 from tests.actions.sync_world import World
@@ -228,6 +231,24 @@ def test_two_simultaneous_syncs_do_not_interleave(world: World) -> None:
     assert [process.wait(60) for process in running] == [0, 0, 0, 0]
     assert world.sync(check=True).total("kept") == 40
     assert sum(json.loads(e.data)["linked"] for e in _events(world)) == 40
+
+
+def test_a_sync_that_waited_for_another_one_takes_no_link_of_it_away(world: World) -> None:
+    """It reads the shared files under the lock: with an earlier reading it would take a newer name for a former one."""
+    world.share("early.cfg")
+    common = str(world.trunk.path / ".git")
+    with ThreadPoolExecutor(2) as threads:
+        with shared_names.ExcludeBlock(common) as block:
+            syncs = threads.submit(world.sync)
+            links = threads.submit(worktree_links.link_shared_files, world.repository, str(world.feat.path), Settings())
+            time.sleep(0.3)  # both have read what there is, and wait
+            world.share("late.cfg")
+            block.put({"late.cfg"})  # as the sync that has the lock does it
+            (world.trunk.path / "late.cfg").symlink_to("../sync/repo/late.cfg")
+        removed, linked = syncs.result(20).total("removed"), links.result(20)
+    assert removed == 0 and set(linked.here) == {"early.cfg", "late.cfg"}
+    for tree in (world.trunk, world.feat):
+        assert (tree.path / "late.cfg").read_text() == "shared\n"
 
 
 def test_a_cancelled_sync_leaves_complete_links_only(world: World) -> None:

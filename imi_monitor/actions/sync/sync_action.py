@@ -181,19 +181,22 @@ def sync_worktrees(context: Context, repository: layout.Repository, *, check: bo
 
     With `check` nothing changes, and the reports say what would be done.
     """
-    shared = shared_files.read_shared_files(repository, context.settings_of(repository))
+    settings = context.settings_of(repository)
+    shared = shared_files.read_shared_files(repository, settings)
     if shared is None:
         return None
-    result = SyncResult(shared)
     if check:
+        result = SyncResult(shared)
         listed = frozenset(shared_names.excluded_names(repository.common_dir))
         _sync_each(context, repository, result, listed | _former_imi_links(context, repository), listed)
         linked = {name for _, _, report in result.worktrees for name in report.here}
         result.unlisted = sorted(linked - listed - {name for _, _, r in result.worktrees for name in r.linked})
         return result
     with shared_names.ExcludeBlock(repository.common_dir) as block:
+        # under the lock: with an earlier reading this sync would unlink what another one has linked meanwhile
+        result = SyncResult(shared_files.read_shared_files(repository, settings) or shared)
         before = block.names()
-        block.put(before | set(shared.sources))
+        block.put(before | set(result.shared.sources))
         try:
             _sync_each(context, repository, result, frozenset(before) | _former_imi_links(context, repository), None)
         finally:

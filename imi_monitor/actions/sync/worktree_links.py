@@ -77,16 +77,17 @@ def link_shared_files(repository: Repository, worktree_path: str, settings: Sett
     if shared is None or not (shared.sources or shared.refused):
         return LinkReport()
     place = _find_place(repository, worktree_path)
-    refused = tuple(shared.refused)
     try:
         with shared_names.ExcludeBlock(repository.common_dir) as block:
+            # under the lock: a sync that ran meanwhile may not have known this worktree
+            shared = shared_files.read_shared_files(repository, settings) or shared
             before = block.names()
             block.put(before | set(shared.sources))
             report = update_links(shared, place, frozenset())
             failures = unlist_unused(block, set(shared.sources) - before, set(report.here), [place.path])
-    except GitError as error:
-        return LinkReport(conflicts=(*refused, *((name, error.sentence) for name in shared.sources)))
-    return replace(report, conflicts=(*refused, *report.conflicts, *failures))
+    except ImiError as error:
+        return LinkReport(conflicts=(*shared.refused, *((name, error.sentence) for name in shared.sources)))
+    return replace(report, conflicts=(*shared.refused, *report.conflicts, *failures))
 
 
 def unlist_unused(
