@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from imi_monitor import __version__, host, paths, presence
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
@@ -18,7 +18,7 @@ from imi_monitor.git import layout
 from imi_monitor.model import amounts, times
 from imi_monitor.model.errors import ImiError, Refused, RegistryError, UsageError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import claims, registry_copy, registry_file, repositories, trash
+from imi_monitor.store import claims, db, registry_copy, registry_file, repositories, trash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +172,8 @@ def _restore_registry(context: Context, copy: str, reason: str | None, kept: lis
     real = os.path.realpath(context.database)
     aside = f"{real}.replaced-{_moment()}"
     try:
-        connection = context.connection if os.path.lexists(real) else None
+        # not the context's connection: it remembers a problem that ends here
+        connection = db.connect(context.database) if os.path.lexists(real) else None
     except RegistryError as error:
         if error.code not in _UNUSABLE:
             raise
@@ -185,7 +186,8 @@ def _restore_registry(context: Context, copy: str, reason: str | None, kept: lis
     if connection is None:
         kept += _replace_file(real, aside, copy)
         return _update_presence_locks(context, [claim.key for claim in claims.list_held(context.connection)])
-    changed = registry_copy.restore_copy(connection, real, copy, aside, reason)
+    with closing(connection):
+        changed = registry_copy.restore_copy(connection, real, copy, aside, reason)
     kept.append(aside)
     return _update_presence_locks(context, changed)
 
