@@ -48,11 +48,23 @@ def run(
     return subprocess.CompletedProcess(words, status, *texts)
 
 
-def _ask(words: list[str], cwd: str, env: dict[str, str], streams: list[int], timeout: float) -> int:
+def run_with_streams(
+    words: list[str], streams: list[int | None], *, cwd: str | Path, env: dict[str, str], timeout: float
+) -> int:
+    """The exit status of `imi` with these standard streams; None: closed when it starts."""
+    closed = [number for number, stream in enumerate(streams) if stream is None]
+    with open(os.devnull, "r+b") as nothing:
+        given = [nothing.fileno() if stream is None else stream for stream in streams]
+        return _ask(words, os.fspath(cwd), env, given, timeout, closed)
+
+
+def _ask(
+    words: list[str], cwd: str, env: dict[str, str], streams: list[int], timeout: float, closed: list[int] | None = None
+) -> int:
     with socket.socket(socket.AF_UNIX) as link:
         link.settimeout(timeout)
         link.connect(_server())
-        request = json.dumps({"words": words, "cwd": cwd, "env": env}).encode()
+        request = json.dumps({"words": words, "cwd": cwd, "env": env, "closed": closed or []}).encode()
         socket.send_fds(link, [len(request).to_bytes(4, "big")], streams)
         link.sendall(request)
         with link.makefile("r") as answers:
@@ -157,6 +169,9 @@ def _become(request: dict[str, object], streams: list[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    for number in request["closed"]:  # type: ignore[attr-defined]
+        os.close(number)  # as Python finds it at its start
+        setattr(sys, ("stdin", "stdout", "stderr")[number], None)
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[call-overload]
     os.chdir(str(request["cwd"]))
@@ -168,8 +183,11 @@ def _become(request: dict[str, object], streams: list[int]) -> None:
     if threading.active_count() > 1:
         sys.exit(status)  # Python waits for the threads
     atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            status = 120  # as Python does
     os._exit(status)  # taking all preloaded modules down takes longer than a command
 
 

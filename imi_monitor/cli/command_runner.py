@@ -29,12 +29,20 @@ def main(argv: list[str] | None = None) -> int:
         output.end_progress()
         output.note("imi: interrupted")
         return 130
-    except BrokenPipeError:
-        return _pipe_closed()
+    except output.ReaderGone:
+        return 0
     except Exception as error:  # noqa: BLE001  the user gets a sentence, the log the traceback
         from imi_monitor.cli import crash_log
 
-        return _fail(crash_log.recorded(error), as_json)
+        failure = crash_log.recorded(error)
+        failure.exit_status = _failure_status(words)
+        return _fail(failure, as_json)
+
+
+def _failure_status(words: list[str]) -> int:
+    """The exit status when imi itself fails: 2 for a verb that answers with 0 and 1."""
+    action = argument_parser.parse(words).action
+    return 2 if action is not None and action.answers_by_status else 1
 
 
 def _run(words: list[str]) -> int:
@@ -141,8 +149,38 @@ def _finish(result: Outcome | int, parsed: argument_parser.ParsedCommandLine) ->
     output.end_progress()
     if result.path is not None:
         output.write_path_for_shell(result.path)
-    output.outcome(result, as_json=parsed.flag("json"))
+    try:
+        output.outcome(result, as_json=parsed.flag("json"))
+        output.flush()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the act is done, whatever happens to its message
+        return _unprinted(error, result.exit_status, parsed.action)
     return result.exit_status
+
+
+def _unprinted(error: BaseException, status: int, action: Action | None) -> int:
+    """The exit status of an outcome that could not be printed: the act is done, so it stays that of the act.
+
+    It is 1 where printing was all there was to do.
+    """
+    if isinstance(error, output.ReaderGone):
+        return status
+    printing_is_all = action is None or not (action.changes or action.answers_by_status)
+    if isinstance(error, KeyboardInterrupt):
+        output.discard(sys.stdout)
+        return 130 if printing_is_all else status
+    output.note(f"imi: {_sentence(error)}")
+    return status or int(printing_is_all)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, ImiError):
+        return error.sentence
+    try:
+        from imi_monitor.cli import crash_log
+
+        return crash_log.recorded(error).sentence
+    except Exception:  # noqa: BLE001  the system refuses even that: the act must still be reported as done
+        return "the output cannot be written"
 
 
 def _without_verb(parsed: argument_parser.ParsedCommandLine) -> int:
@@ -171,19 +209,11 @@ def _fail(error: ImiError, as_json: bool) -> int:
     try:
         output.failure(error, as_json=as_json and error.code != output.UNWRITTEN)
         output.flush()
-    except BrokenPipeError:
-        return _pipe_closed()
+    except output.ReaderGone:
+        pass  # the exit status reports the failure
     except ImiError as unwritten:
         output.note(f"imi: {unwritten.sentence}")
     return error.exit_status
-
-
-def _pipe_closed() -> int:
-    """The reader closed the pipe (`imi list | head`): not an error."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def choose_on_terminal(title: str, lines: list[str]) -> int | None:

@@ -40,11 +40,24 @@ def recorded(error: BaseException) -> ImiError:
     what = safe(_without_secrets(_described(error)), 200)
     where = _write(error)
     kept = f"details are in {safe(where)}" if where else "the log could not be written either"
-    if isinstance(error, OSError) and error.errno in _SYSTEM:
-        named = _without_secrets(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else ""
-        place = f" {safe(named, 200)}:" if named else ""
-        return ImiError(f"the system refused:{place} {error.strerror} ({kept})", code="system")
+    refused = _refused_by_system(error)
+    if refused is not None:
+        return ImiError(f"the system refused: {refused} ({kept})", code="system")
     return ImiError(f"something went wrong inside imi ({what}): {kept}; please report it", code="internal")
+
+
+def _refused_by_system(error: BaseException) -> str | None:
+    """What the system refused; None if the error is imi's own."""
+    if isinstance(error, MemoryError):
+        return os.strerror(errno.ENOMEM)
+    if isinstance(error, ImportError):  # a shared library: the loader gives the system's reason as text only
+        reasons = ("failed to map segment", *map(os.strerror, sorted(_SYSTEM)))
+        return next((text for text in reasons if text in str(error)), None)
+    if not (isinstance(error, OSError) and error.errno in _SYSTEM):
+        return None
+    named = _without_secrets(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else ""
+    place = f"{safe(named, 200)}: " if named else ""
+    return f"{place}{error.strerror}"
 
 
 def _described(error: BaseException) -> str:

@@ -10,12 +10,18 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from imi_monitor.actions.action import Outcome
     from imi_monitor.model.errors import ImiError
 
 SCHEMA = 1  # of the JSON envelope; incremented when a field changes its meaning, not when one is added
 UNWRITTEN = "output"  # the code of an error in writing stdout; it is reported on stderr
 _WIDE = 4096  # longer lines of text lose their middle
+
+
+class ReaderGone(Exception):
+    """The reader of stdout has closed the pipe (`imi list | head`), which is no error."""
 
 
 def line(text: str) -> None:
@@ -40,36 +46,54 @@ def end_progress() -> None:
 
 
 def flush() -> None:
-    """Write out the buffer of stdout; raises when that fails."""
+    """Write out the buffer of stdout; raises ReaderGone, or an ImiError with the code UNWRITTEN."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
         raise _unwritable(error) from error
 
 
+def discard(stream: TextIO) -> None:
+    """Let what the stream still holds, and what follows, go to /dev/null: a second failure at exit would change the status."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        return  # no descriptor left, or a stream without one
+
+
 def _print(text: str, *, at_once: bool = False) -> None:
     try:
-        print(text, flush=at_once)
-    except BrokenPipeError:
-        raise
+        _write(sys.stdout, text + "\n")
+        if at_once:
+            sys.stdout.flush()
     except OSError as error:
         raise _unwritable(error) from error
 
 
 def _print_beside(text: str) -> None:
     try:
-        print(text, end="", file=sys.stderr, flush=True)
+        _write(sys.stderr, text)
+        sys.stderr.flush()
     except OSError:
-        return  # stderr is closed: the exit status still reports the result
+        discard(sys.stderr)  # closed or full: the exit status still reports the result
 
 
-def _unwritable(error: OSError) -> ImiError:
-    """The error of a stdout on a full or broken disk. Its buffer is discarded, so that it does not fail again at exit."""
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:  # the stream's encoding lacks a character, as with PYTHONIOENCODING=ascii
+        stream.write(text.encode("ascii", "backslashreplace").decode("ascii"))
+
+
+def _unwritable(error: OSError) -> Exception:
+    """The error of a stdout that is closed, or on a full or broken disk; nothing more is written to it."""
     from imi_monitor.model.errors import ImiError
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    discard(sys.stdout)
+    if isinstance(error, BrokenPipeError):
+        return ReaderGone()
     return ImiError(f"the output cannot be written: {error.strerror}", code=UNWRITTEN)
 
 
@@ -89,7 +113,7 @@ def entry(data: dict[str, object]) -> None:
 def page(lines: list[str], *, clear: bool) -> None:
     """Lines that replace the previous ones on a terminal (`clear`) and follow them elsewhere."""
     text = "\n".join(safe(each, _WIDE) for each in lines)
-    print(("\x1b[H\x1b[2J" if clear else "") + text, flush=True)
+    _print(("\x1b[H\x1b[2J" if clear else "") + text, at_once=True)
 
 
 def reader_gone() -> bool:

@@ -59,7 +59,7 @@ def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
     "raising",
     [
         "KeyError(secret_local)", "RuntimeError(f'cannot use {secret_local} here')", "RecursionError('deep')",
-        "MemoryError()", "UnicodeDecodeError('utf-8', secret_local.encode(), 0, 1, 'bad')", "AssertionError()",
+        "UnicodeDecodeError('utf-8', secret_local.encode(), 0, 1, 'bad')", "AssertionError()",
         "ExceptionGroup('many', [ValueError(secret_local)])",
         "RuntimeError('two\\nlines\\x1b[31m')",
     ],
@@ -214,6 +214,7 @@ def test_a_seeded_secret_is_in_no_file_no_event_and_on_no_screen(repo: Repo, tmp
         ("OSError(5, 'Input/output error')", "the system refused: Input/output error"),
         ("PermissionError(13, 'Permission denied', secret_local)", "the system refused: ***: Permission denied"),
         ("OSError(24, 'Too many open files', b'/x\\xff')", "the system refused: /x\\xff: Too many open files"),
+        ("MemoryError()", "the system refused: Cannot allocate memory"),
     ],
 )
 def test_a_full_disk_is_a_system_error_without_a_bug_report(raising: str, says: str) -> None:

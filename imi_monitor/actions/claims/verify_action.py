@@ -35,6 +35,7 @@ class VerifyAction(Action):
     arguments = (claim_options.NAME,)
     options = (claim_options.AGENT, claim_options.EPOCH)
     changes = False
+    answers_by_status = True
     hot = True
 
     def run(self, context: Context, request: Request) -> Outcome:

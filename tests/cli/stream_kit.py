@@ -1,0 +1,231 @@
+"""Standard streams that cannot be used, and every verb with what shows that it was done."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import fork_server
+from tests.cli.faults import World, make
+from tests.helpers import Ran, git, imi, imi_argv
+
+OPEN, CLOSED, FULL, BROKEN = "open", "closed", "full", "broken"
+Streams = tuple[str, str, str]
+USUAL: Streams = (OPEN, OPEN, OPEN)
+EVERY_CLOSED = [streams for streams in itertools.product((OPEN, CLOSED), repeat=3) if CLOSED in streams]
+UNUSABLE: list[Streams] = [
+    *EVERY_CLOSED, (OPEN, FULL, OPEN), (OPEN, OPEN, FULL), (OPEN, FULL, FULL), (CLOSED, FULL, FULL),
+    (OPEN, BROKEN, OPEN), (OPEN, OPEN, BROKEN), (OPEN, BROKEN, BROKEN), (OPEN, CLOSED, FULL), (OPEN, FULL, CLOSED),
+]  # fmt: skip
+SOME: list[Streams] = [
+    (CLOSED, CLOSED, CLOSED), (OPEN, CLOSED, OPEN), (OPEN, OPEN, CLOSED), (OPEN, FULL, FULL), (OPEN, BROKEN, BROKEN),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command line, what comes before it, whether it only prints, and how to see that it was done."""
+
+    words: str
+    before: tuple[str, ...] = ()
+    done: Callable[[World], bool] | None = None  # None: it only prints
+    status: int = 0
+
+
+def _owner(world: World) -> object:
+    found = world.ask("SELECT agent_id FROM claims WHERE worktree_name = 'feat-login'")
+    return found[0][0] if found else None
+
+
+def _heartbeats(world: World) -> object:
+    return world.ask("SELECT heartbeat_at IS NOT claimed_at FROM claims WHERE worktree_name = 'feat-login'")[0][0]
+
+
+def _there(name: str) -> Callable[[World], bool]:
+    return lambda world: (world.path(name) / "src" / "api.py").is_file()
+
+
+def _gone(name: str) -> Callable[[World], bool]:
+    return lambda world: not world.path(name).exists()
+
+
+def _type(world: World) -> bool:
+    return bool(world.ask("SELECT 1 FROM worktree_types WHERE name = 'spike'"))
+
+
+def _trash(world: World) -> object:
+    return world.ask("SELECT count(*) FROM trash WHERE purged_at IS NULL AND restored_at IS NULL")[0][0]
+
+
+def _merged(world: World) -> bool:
+    return (
+        bool(git("branch", "--merged", "main", "--list", "feat/login", cwd=world.trunk))
+        and (world.trunk / "new.txt").exists()
+    )
+
+
+def _hooked(world: World) -> bool:
+    settings = world.root / "home" / ".claude" / "settings.json"
+    return settings.exists() and "imi-hook" in settings.read_text()
+
+
+LOGIN = ("feat login",)
+CLAIMED = (*LOGIN, "claim login --agent a")
+VERBS = {
+    "feat": Verb("feat other", LOGIN, _there("feat-other")),
+    "add": Verb("add fix other", LOGIN, _there("fix-other")),
+    "review": Verb("review 7", ("(pull request)",), _there("review-7")),
+    "go": Verb("go login", LOGIN),
+    "trunk": Verb("trunk"),
+    "rename": Verb("rename login sign-in", LOGIN, _there("feat-sign-in")),
+    "sync": Verb("sync", (*LOGIN, "(shared file)"), lambda world: (world.path("feat-login") / "new.toml").is_symlink()),
+    "types list": Verb("types list"),
+    "types add": Verb("types add spike", (), _type),
+    "types remove": Verb("types remove spike", ("types add spike",), lambda world: not _type(world)),
+    "list": Verb("list", LOGIN),
+    "status": Verb("status", LOGIN),
+    "diff": Verb("diff login", LOGIN),
+    "log": Verb("log login", LOGIN),
+    "collisions": Verb("collisions", LOGIN),
+    "events": Verb("events", LOGIN),
+    "monitor": Verb("monitor", LOGIN, status=1),
+    "watch": Verb("watch --once", LOGIN),
+    "demo": Verb("demo watch --once"),
+    "claim": Verb("claim login --agent a", LOGIN, lambda world: _owner(world) == "a"),
+    "claim --json": Verb("claim login --agent a --json", LOGIN, lambda world: _owner(world) == "a"),
+    "claim of another": Verb("claim login --agent b --json", CLAIMED, lambda world: _owner(world) == "a", status=1),
+    "heartbeat": Verb("heartbeat login --agent a", CLAIMED, lambda world: bool(_heartbeats(world))),
+    "verify-lock": Verb("verify-lock login --agent a", CLAIMED, lambda world: _owner(world) == "a"),
+    "verify-lock of another": Verb("verify-lock login --agent b --json", CLAIMED, lambda _: True, status=1),
+    "verify-lock of nothing": Verb("verify-lock nothing --agent b", CLAIMED, lambda _: True, status=2),
+    "release": Verb("release login --agent a", CLAIMED, lambda world: _owner(world) is None),
+    "claims": Verb("claims", CLAIMED),
+    "queue": Verb("queue", CLAIMED),
+    "merge": Verb("merge login", (*LOGIN, "(commit)"), _merged),
+    "remove": Verb("remove login", LOGIN, _gone("feat-login")),
+    "close": Verb("close login", LOGIN, _gone("feat-login")),
+    "undo": Verb("undo", (*LOGIN, "remove login"), _there("feat-login")),
+    "trash list": Verb("trash list", (*LOGIN, "remove login")),
+    "trash restore": Verb("trash restore feat-login", (*LOGIN, "remove login"), _there("feat-login")),
+    "trash purge": Verb("trash purge feat-login --yes", (*LOGIN, "remove login"), lambda world: _trash(world) == 0),
+    "prune": Verb("prune --dry-run", LOGIN, _there("feat-login")),
+    "repair": Verb("repair", LOGIN, _there("feat-login")),
+    "sessions": Verb("sessions", LOGIN),
+    "session show": Verb("session show nothing", LOGIN, status=1),
+    "tasks": Verb("tasks", LOGIN),
+    "stats": Verb("stats", LOGIN),
+    "agents describe": Verb(
+        "agents describe a --role tester", CLAIMED, lambda world: bool(world.ask("SELECT 1 FROM agents"))
+    ),
+    "hooks install": Verb("hooks install claude", ("(claude)",), _hooked),
+    "hooks status": Verb("hooks status", ("(claude)",)),
+    "hooks uninstall": Verb(
+        "hooks uninstall claude", ("(claude)", "hooks install claude"), lambda world: not _hooked(world)
+    ),
+    "agents": Verb("agents", LOGIN),
+    "agents explain": Verb("agents explain nothing", LOGIN, status=1),
+    "trust": Verb("trust", LOGIN, lambda world: bool(world.ask("SELECT 1 FROM trust"))),
+    "doctor": Verb("doctor", LOGIN),
+    "config": Verb("config"),
+    "paths": Verb("paths"),
+    "shell-init": Verb("shell-init bash"),
+    "completion": Verb("completion names", LOGIN),
+    "reset-terminal": Verb("reset-terminal", status=1),
+    "help": Verb("help"),
+    "--version": Verb("--version"),
+    "unknown": Verb("clam", status=2),
+    "bad option": Verb("claim login --agnet a", LOGIN, lambda world: _owner(world) is None, status=2),
+    "plain": Verb("", LOGIN),
+}
+
+
+def _pull_request(world: World) -> None:
+    git("push", "-q", "origin", "main:refs/pull/7/head", cwd=world.trunk)
+
+
+def _commit(world: World) -> None:
+    (world.path("feat-login") / "new.txt").write_text("new\n")
+    git("add", "new.txt", cwd=world.path("feat-login"))
+    git("commit", "-q", "-m", "new", cwd=world.path("feat-login"))
+
+
+STEPS: dict[str, Callable[[World], object]] = {
+    "(pull request)": _pull_request,
+    "(commit)": _commit,
+    "(shared file)": lambda world: (world.path("sync") / "repo" / "new.toml").write_text("b = 2\n"),
+    "(claude)": lambda world: (world.root / "home" / ".claude").mkdir(),
+}
+
+
+def prepare(tmp_path: Path, verb: Verb) -> World:
+    world = make(tmp_path)
+    for step in verb.before:
+        if step in STEPS:
+            STEPS[step](world)
+        else:
+            ran = imi(*step.split(), cwd=world.trunk, env=environment(world))
+            assert ran.code == 0, (step, ran)
+    world.keep()
+    return world
+
+
+def environment(world: World) -> dict[str, str]:
+    return {key: value for key, value in world.env.items() if not key.startswith("PYTHON")}
+
+
+def error_log(world: World) -> Path:
+    return world.root / "home" / ".local" / "state" / "imi" / "errors.log"
+
+
+def run(world: World, words: str, streams: Streams, *, real: bool = False) -> Ran:
+    """`imi` with these streams; `out` and `err` are what arrived at the open ones."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(_stream(kind, number, world.root.parent)) for number, kind in enumerate(streams)]
+        status = (_real if real else _forked)(world, words, files)
+    said = [_content(world.root.parent / f"stream{number}") for number in (1, 2)]
+    return Ran(status, *said)
+
+
+@contextlib.contextmanager
+def _stream(kind: str, number: int, folder: Path) -> Iterator[int | None]:
+    target = folder / f"stream{number}"
+    target.unlink(missing_ok=True)
+    if kind == CLOSED:
+        yield None
+        return
+    if kind == BROKEN:
+        reader, handle = os.pipe()
+        os.close(reader)
+    elif kind == FULL:
+        handle = os.open("/dev/full", os.O_RDWR)
+    else:
+        handle = os.open(target, os.O_RDWR | os.O_CREAT)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _content(path: Path) -> str:
+    return path.read_text(errors="surrogateescape") if path.exists() else ""
+
+
+def _forked(world: World, words: str, files: list[int | None]) -> int:
+    env = {**os.environ, **environment(world)}
+    return fork_server.run_with_streams(words.split(), files, cwd=world.trunk, env=env, timeout=60)
+
+
+def _real(world: World, words: str, files: list[int | None]) -> int:
+    closing = " ".join(f"{number}{'<' if number == 0 else '>'}&-" for number, file in enumerate(files) if file is None)
+    argv = ["sh", "-c", f'exec "$@" {closing}', "sh", *imi_argv(*words.split())]
+    nothing = subprocess.DEVNULL
+    given = [nothing if file is None else file for file in files]
+    done = subprocess.run(
+        argv, stdin=given[0], stdout=given[1], stderr=given[2], cwd=world.trunk, env=world.env, timeout=60, check=False
+    )
+    return done.returncode
