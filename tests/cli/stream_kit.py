@@ -35,6 +35,7 @@ class Verb:
     before: tuple[str, ...] = ()
     done: Callable[[World], bool] | None = None  # None: it only prints
     status: int = 0
+    removes_before: bool = False  # in each copy of the world: a trash entry is refused when its folder is a copy
 
 
 def _owner(world: World) -> object:
@@ -109,10 +110,10 @@ VERBS = {
     "merge": Verb("merge login", (*LOGIN, "(commit)"), _merged),
     "remove": Verb("remove login", LOGIN, _gone("feat-login")),
     "close": Verb("close login", LOGIN, _gone("feat-login")),
-    "undo": Verb("undo", (*LOGIN, "remove login"), _there("feat-login")),
-    "trash list": Verb("trash list", (*LOGIN, "remove login")),
-    "trash restore": Verb("trash restore feat-login", (*LOGIN, "remove login"), _there("feat-login")),
-    "trash purge": Verb("trash purge feat-login --yes", (*LOGIN, "remove login"), lambda world: _trash(world) == 0),
+    "undo": Verb("undo", LOGIN, _there("feat-login"), removes_before=True),
+    "trash list": Verb("trash list", LOGIN, removes_before=True),
+    "trash restore": Verb("trash restore feat-login", LOGIN, _there("feat-login"), removes_before=True),
+    "trash purge": Verb("trash purge feat-login --yes", LOGIN, lambda world: _trash(world) == 0, removes_before=True),
     "prune": Verb("prune --dry-run", LOGIN, _there("feat-login")),
     "repair": Verb("repair", LOGIN, _there("feat-login")),
     "sessions": Verb("sessions", LOGIN),
@@ -131,6 +132,12 @@ VERBS = {
     "agents explain": Verb("agents explain nothing", LOGIN, status=1),
     "trust": Verb("trust", LOGIN, lambda world: bool(world.ask("SELECT 1 FROM trust"))),
     "doctor": Verb("doctor", LOGIN),
+    "disk": Verb("disk", LOGIN),
+    "backup": Verb("backup kept.backup", LOGIN, lambda world: (world.trunk / "kept.backup").stat().st_size > 1000),
+    "backup restore": Verb(
+        "backup restore kept.backup", (*LOGIN, "backup kept.backup", "types add spike"), lambda world: not _type(world)
+    ),
+    "uninstall": Verb("uninstall", ("(claude)", "hooks install claude"), lambda world: not _hooked(world)),
     "config": Verb("config"),
     "paths": Verb("paths"),
     "shell-init": Verb("shell-init bash"),
@@ -168,10 +175,22 @@ def prepare(tmp_path: Path, verb: Verb) -> World:
         if step in STEPS:
             STEPS[step](world)
         else:
-            ran = imi(*step.split(), cwd=world.trunk, env=environment(world))
-            assert ran.code == 0, (step, ran)
+            _must(world, step)
     world.keep()
+    put_back(world, verb)
     return world
+
+
+def put_back(world: World, verb: Verb) -> None:
+    """The world as it is before the verb."""
+    world.put_back()
+    if verb.removes_before:
+        _must(world, "remove login")
+
+
+def _must(world: World, words: str) -> None:
+    ran = imi(*words.split(), cwd=world.trunk, env=environment(world))
+    assert ran.code == 0, (words, ran)
 
 
 def environment(world: World) -> dict[str, str]:

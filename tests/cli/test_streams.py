@@ -47,7 +47,7 @@ def examined(tmp_path: Path, name: str, among: list[Streams], *, real: bool = Fa
     usual = stream_kit.run(world, verb.words, USUAL)
     found = problems(world, verb, USUAL, True) if verb.done is None else []
     for streams in among:
-        world.put_back()
+        stream_kit.put_back(world, verb)
         found += problems(world, verb, streams, bool(usual.out), real=real)
     return found
 
