@@ -11,8 +11,8 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, cast
@@ -262,6 +262,7 @@ class TerminalDriver(LinuxDriver):
         if not self._is_on:
             return
         self._is_on = False
+        self.disable_input()  # first: the input thread switches modes on when the terminal's answer to a query arrives late
         # also the modes that Textual switches on and never off
         self.write(MODES_OFF + getattr(self._app, "farewell", ""))
         super().stop_application_mode()
@@ -280,6 +281,20 @@ class TerminalDriver(LinuxDriver):
     # -- job control ------------------------------------------------------------------------------------------------
 
     def _sigtstp_application(self, *_: object) -> None:
+        self._run_between_callbacks(self._stop_for_shell)
+
+    def _sigcont_application(self, *_: object) -> None:
+        self._run_between_callbacks(self._reclaim_terminal)
+
+    def _run_between_callbacks(self, function: Callable[[], object]) -> None:
+        """Run `function` from the event loop: a signal may interrupt a write, whose lock `function` would wait for for ever."""
+        loop = self._app._loop
+        if self._is_on and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(function)
+        else:
+            function()
+
+    def _stop_for_shell(self) -> None:
         ours = self._auto_restart and self._is_on
         if ours:
             self.suspend_application_mode()
@@ -293,7 +308,7 @@ class TerminalDriver(LinuxDriver):
             self._resume()
         signal.signal(signal.SIGTSTP, self._sigtstp_application)
 
-    def _sigcont_application(self, *_: object) -> None:
+    def _reclaim_terminal(self) -> None:
         if self._auto_restart and self._is_on:  # stopped by SIGSTOP: the shell has changed the terminal meanwhile
             self.suspend_application_mode()
             self._resume()
@@ -332,20 +347,37 @@ class TerminalDriver(LinuxDriver):
         assert self._stop_pipe is not None
         stop, decode = self._stop_pipe[0], codecs.getincrementaldecoder("utf-8")("replace").decode
         parser = XTermParser(self._debug)
-        while True:
-            # an incomplete sequence may be complete, as when escape alone is pressed
-            timeout = _KEY_TIMEOUT if parser._timeout_time is not None else None
-            ready = select.select((self.fileno, stop), (), (), timeout)[0]
-            if stop in ready:
-                return
-            if ready:
-                data = os.read(self.fileno, 4096)
-                if not data:
-                    return  # end of file; `_watch_hang_up` finds out whether the terminal is gone
-                for event in parser.feed(decode(data)):
+        with self._terminal_for_input() as terminal:
+            while True:
+                # an incomplete sequence may be complete, as when escape alone is pressed
+                timeout = _KEY_TIMEOUT if parser._timeout_time is not None else None
+                ready = select.select((terminal, stop), (), (), timeout)[0]
+                if stop in ready:
+                    return
+                if ready:
+                    try:
+                        data = os.read(terminal, 4096)
+                    except BlockingIOError:
+                        continue  # a shell has read it while this process was stopped
+                    if not data:
+                        return  # end of file; `_watch_hang_up` finds out whether the terminal is gone
+                    for event in parser.feed(decode(data)):
+                        self.process_message(event)
+                for event in parser.tick():
                     self.process_message(event)
-            for event in parser.tick():
-                self.process_message(event)
+
+    @contextmanager
+    def _terminal_for_input(self) -> Iterator[int]:
+        """The terminal, opened once more: its own O_NONBLOCK does not change what the shell and other programs have open."""
+        try:
+            terminal = os.open(os.ttyname(self.fileno), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:  # no device file for it in this container, or not permitted after `su`
+            yield self.fileno
+            return
+        try:
+            yield terminal
+        finally:
+            os.close(terminal)
 
     def disable_input(self) -> None:
         if self._stop_pipe is not None:

@@ -104,7 +104,7 @@ class Terminal:
         end = time.monotonic() + seconds
         while not (wanted in self.output if isinstance(wanted, bytes) else wanted()):
             if time.monotonic() > end:
-                raise AssertionError(f"{wanted!r} did not happen; it wrote: {bytes(self.output[-3000:])!r}")
+                raise AssertionError(f"{wanted!r} did not happen; it wrote: {bytes(self.output[-9000:])!r}")
             time.sleep(0.01)
 
     def ended(self, seconds: float = 20) -> int:
