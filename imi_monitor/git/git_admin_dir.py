@@ -96,6 +96,11 @@ def is_locked_by(admin_dir: str, ours: str) -> bool:
     return (_read(os.path.join(admin_dir, "locked")) or "").startswith(ours)
 
 
+def is_detached_at(admin_dir: str, sha: str | None) -> bool:
+    """True if HEAD is detached at this commit, as `detach_head` leaves it."""
+    return sha is not None and _read(os.path.join(admin_dir, "HEAD")) == sha + "\n"
+
+
 def read_pointer(admin_dir: str) -> str | None:
     """Return the recorded path of the worktree's `.git` file, as it is written."""
     return _read(os.path.join(admin_dir, "gitdir"))

@@ -276,6 +276,14 @@ def close(connection: sqlite3.Connection, repo_name: str, worktree_name: str, *,
         raise _claim_changed(claim)
 
 
+def raise_epoch(connection: sqlite3.Connection, repo_name: str, worktree_name: str, epoch: int) -> None:
+    """Continue after the epochs that another registry granted for this worktree; a higher epoch stays."""
+    connection.execute(
+        "INSERT OR IGNORE INTO claims (repo_name, worktree_name) VALUES (?, ?)", (repo_name, worktree_name)
+    )
+    connection.execute(f"UPDATE claims SET epoch = max(epoch, ?) {_KEY}", (epoch, repo_name, worktree_name))
+
+
 def rename_worktree(connection: sqlite3.Connection, repo_name: str, old: str, new: str) -> int:
     """Move claim, history and line to the worktree's new name; returns the current epoch.
 

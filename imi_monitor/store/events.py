@@ -32,6 +32,7 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "task.ended": ("task", "outcome"),
     "type.added": _TYPE,
     "type.removed": _TYPE,
+    "worktree.adopted": ("path", "branch", "commit", "how", "trash_id", "removed_by", "claimed_by"),
     "worktree.claimed": ("epoch", "task", "how", "reason", "forced_from", "takeover_from", "died_before", "passed_by"),
     "worktree.created": ("path", "branch", "type", "commit", "took_over", "adopted", *_PULL_REQUEST),
     "worktree.merged": ("branch", "into", "before", "after"),

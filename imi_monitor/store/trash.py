@@ -47,21 +47,44 @@ def add(
     how: str,
     data: dict[str, object],
 ) -> None:
-    connection.execute(
-        f"INSERT INTO trash ({TrashEntry.columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
-        (
-            identity,
-            repo_name,
-            worktree_name,
-            host.hostname(),
-            _storable(path),
-            _storable(trash_path),
-            times.stamp(),
-            by,
-            how,
-            json_writer.dumps(data),
-        ),
-    )
+    values = (identity, repo_name, worktree_name, path, trash_path, times.stamp(), by, how, data)
+    connection.execute(_INSERT, _row(*values))
+
+
+def adopt(
+    connection: sqlite3.Connection,
+    identity: str,
+    repo_name: str,
+    worktree_name: str,
+    *,
+    path: str,
+    trash_path: str,
+    at: str,
+    by: str,
+    how: str,
+    data: dict[str, object],
+) -> None:
+    """Add an entry that was removed `at` an earlier time, or renew the row that this registry has of it."""
+    values = (identity, repo_name, worktree_name, path, trash_path, at, by, how, data)
+    connection.execute(_INSERT.replace("INSERT", "INSERT OR REPLACE", 1), _row(*values))
+
+
+_INSERT = f"INSERT INTO trash ({TrashEntry.columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)"
+
+
+def _row(
+    identity: str,
+    repo_name: str,
+    worktree_name: str,
+    path: str,
+    trash_path: str,
+    at: str,
+    by: str,
+    how: str,
+    data: dict[str, object],
+) -> tuple[str, ...]:
+    places = (host.hostname(), _storable(path), _storable(trash_path))
+    return (identity, repo_name, worktree_name, *places, at, by, how, json_writer.dumps(data))
 
 
 def get(connection: sqlite3.Connection, identity: str) -> TrashEntry | None:

@@ -25,6 +25,8 @@ def main() -> int:
     number, how, verb, name = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
     reached = _arm(number, how)
     values: dict[str, Any] = {"which": name} if verb == "undo" else {"name": name, "force": True}
+    if verb == "repair":
+        values = {"path": []}
     if verb == "trash purge":
         values = {"which": [name], "yes": True, "wait": True}
     try:

@@ -13,6 +13,7 @@ from imi_monitor import actions
 from imi_monitor.actions import recovery
 from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
+from imi_monitor.config import database_path
 from imi_monitor.git import layout
 from tests.helpers import Repo, git, tree_hash
 
@@ -90,3 +91,17 @@ def assert_same(after: dict[str, Any], before: dict[str, Any]) -> None:
             }
             assert not changed, f"{part}: {changed}"
         assert after[part] == before[part], part
+
+
+def set_registry_aside(into: Path) -> Path:
+    """Move the registry away, as imi advises for a damaged one; the next command begins a new one."""
+    database = Path(database_path(None))
+    aside = into / f"aside-{len(list(into.iterdir()))}"
+    aside.mkdir()
+    for path in database.parent.iterdir():
+        path.rename(aside / path.name)
+    return aside
+
+
+def note_of(repo: Repo, identity: object) -> Path:
+    return trash_root(repo) / str(identity) / "note.json"

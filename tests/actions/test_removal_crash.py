@@ -1,5 +1,6 @@
 """R2 and D3: `imi remove`, `imi undo` and `imi trash purge` are killed or fail at every single step. After the next command
-the worktree is whole, in exactly one place, and the registry has that place."""
+the worktree is whole, in exactly one place, and the registry has that place. R8: the same when the registry is lost with the
+process; then the note decides."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import pytest
 from imi_monitor.actions import recovery
 from imi_monitor.actions.context import Context
 from imi_monitor.store import claims, operations, trash, worktrees
-from tests.actions.removal_kit import act, assert_same, fingerprint, remove, undo
+from tests.actions.removal_kit import act, assert_same, fingerprint, remove, set_registry_aside, trash_root, undo
 from tests.helpers import ROOT, Repo, imi_argv, tree_hash
 
 MOST_STEPS = 120
@@ -97,6 +98,64 @@ def test_killed_at_some_steps_of_purge(repo: Repo, tree: Repo) -> None:  # R2, K
 @pytest.mark.parametrize("verb", ["remove", "undo"])
 def test_an_error_at_some_steps(repo: Repo, tree: Repo, verb: str) -> None:  # D3
     fail_at(repo, tree, verb, "ENOSPC", random.randint(1, STRIDE), STRIDE)
+
+
+@pytest.mark.parametrize("verb", ["remove", "undo"])
+def test_killed_at_some_steps_and_the_registry_lost(repo: Repo, tree: Repo, tmp_path: Path, verb: str) -> None:  # R8
+    kill_and_lose(repo, tree, tmp_path, verb, random.randint(1, STRIDE), STRIDE)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("verb", ["remove", "undo"])
+def test_killed_at_every_step_and_the_registry_lost(repo: Repo, tree: Repo, tmp_path: Path, verb: str) -> None:  # R8
+    kill_and_lose(repo, tree, tmp_path, verb, 1, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("verb", ["undo", "repair"])
+def test_the_restore_from_a_note_killed_at_every_step(repo: Repo, tree: Repo, tmp_path: Path, verb: str) -> None:  # R8
+    """The adoption itself, and the restore after it; then the registry is lost once more."""
+    kill_and_lose(repo, tree, tmp_path, verb, 1, 1, adopting=True)
+
+
+@pytest.mark.parametrize("verb", ["undo", "repair"])
+def test_the_restore_from_a_note_killed_at_some_steps(repo: Repo, tree: Repo, tmp_path: Path, verb: str) -> None:  # R8
+    kill_and_lose(repo, tree, tmp_path, verb, random.randint(1, STRIDE), STRIDE, adopting=True)
+
+
+def kill_and_lose(
+    repo: Repo, tree: Repo, tmp_path: Path, verb: str, start: int, stride: int, *, adopting: bool = False
+) -> None:
+    """Kill the verb at a step and set the registry aside; `repair` and `undo` with a new one bring the worktree back."""
+    before = fingerprint(repo, tree.path)
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    for number in range(start, MOST_STEPS, stride):
+        if verb != "remove":
+            remove(repo, "feat-x", force=True)
+        if adopting:
+            set_registry_aside(aside)
+        code = step(repo, number, "kill", verb)
+        set_registry_aside(aside)
+        recovered_by_note(repo, tree, before)
+        if code == 0:
+            return
+        assert code == -signal.SIGKILL
+    pytest.fail("never came to the end")
+
+
+def recovered_by_note(repo: Repo, tree: Repo, before: dict[str, Any]) -> None:
+    for folder in trash_root(repo).glob("*"):  # as if the crash was long ago
+        os.utime(folder, (1, 1))
+    act("repair", cwd=repo.path, path=[])
+    if not tree.path.exists():
+        (entry,) = act("trash list", cwd=repo.path).data["entries"]  # type: ignore[misc,attr-defined]
+        assert entry["listed"] and entry["restorable"], entry
+        undo(repo)
+    assert_same(fingerprint(repo, tree.path), before)
+    assert "prunable" not in repo.git("worktree", "list", "--porcelain")
+    assert not [path for path in (repo.path / ".git" / "imi").rglob("*") if not path.is_dir()]
+    assert not trash_root(repo).exists()
 
 
 @pytest.mark.soak

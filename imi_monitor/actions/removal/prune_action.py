@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from imi_monitor import presence
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.removal import safe_removal
+from imi_monitor.actions.removal import safe_removal, unlisted_entries
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError, ImiError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class PruneFinding:
     """One worktree to prune, with the reason. `keep` says why it is left anyway; None: it is pruned."""
 
-    kind: str  # missing, merged, orphaned
+    kind: str  # missing, merged, orphaned, unlisted
     name: str
     path: str
     reason: str
@@ -96,6 +96,10 @@ def _findings(
         reason = "its .git file names a worktree that git does not list"
         keep = "its content is unknown: check it, then move it away, or run `imi repair`"
         yield None, PruneFinding("orphaned", os.path.basename(path), path, reason, keep)
+    for entry in unlisted_entries.find_unlisted(context, [repository]):
+        reason = "it is in the trash, and the registry does not list it"
+        keep = entry.problem or f"`imi repair` lists it, `imi undo {entry.id}` restores it"
+        yield None, PruneFinding("unlisted", entry.name, entry.folder, reason, keep)
 
 
 def _missing(context: Context, git: Git, found: Target, agent: str) -> PruneFinding | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PURGE = "purge"
 SWEEP = "sweep"
-_SUFFIX = ".purging"
+SUFFIX = ".purging"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
         return f"continues to delete {safe(str(operation.data['name']))}, which was purged from the trash"
     entry = trash.get(context.connection, str(operation.data["id"]))
     trashed = restore.trashed_worktree(context, entry) if entry is not None and entry.kept else None
-    if trashed is None or os.path.lexists(trashed.trash_dir) or not os.path.lexists(trashed.trash_dir + _SUFFIX):
+    if trashed is None or os.path.lexists(trashed.trash_dir) or not os.path.lexists(trashed.trash_dir + SUFFIX):
         db.transact(context.connection, operations.finish, operation.id)
         return None if trashed is None else f"{safe(trashed.name)} is still in the trash: its purge was interrupted"
     kept = _put_aside(context, trashed)
@@ -172,7 +172,7 @@ def _begin(connection: sqlite3.Connection, trashed: TrashedWorktree, agent: str)
 
 def _put_aside(context: Context, trashed: TrashedWorktree) -> tuple[str, ...]:
     """Keep the commits, rename the folder, remove git's record; every step can be repeated."""
-    aside = trashed.trash_dir + _SUFFIX
+    aside = trashed.trash_dir + SUFFIX
     ours = os.path.isdir(trashed.admin_dir) and trashed.is_recorded
     kept = _keep_commits(context, trashed) if ours else ()
     if os.path.lexists(trashed.trash_dir):
@@ -211,7 +211,7 @@ def _record_purged(
     about: dict[str, object] = {"path": trashed.path, "trash_id": trashed.id, "kept": list(kept)}
     events.record(connection, "worktree.purged", trashed.repo_name, trashed.name, agent_id=agent, data=about)
     # recorded under the entry's id: a new worktree of the same name must not wait for the deletion
-    data: dict[str, object] = {"name": trashed.name, "aside": trashed.trash_dir + _SUFFIX}
+    data: dict[str, object] = {"name": trashed.name, "aside": trashed.trash_dir + SUFFIX}
     return operations.begin(connection, SWEEP, trashed.repo_name, trashed.id, data)
 
 

@@ -45,16 +45,32 @@ def restore_worktree(context: Context, entry: trash.TrashEntry, *, agent: str) -
     operation = db.transact(context.connection, _begin, trashed, agent)
     git = context.git(layout.repository_at(trashed.common_dir))
     try:
-        recreated, why, head = _prepare_branch(git, trashed)
-        trash_folder.move_back(trashed, git, head=head)
-        trash_folder.discard_entry(trashed.trash_dir)
+        result = move_into_place(git, trashed)
         db.transact(context.connection, _record_restored, trashed, operation, agent)
     except BaseException as error:
         _after_failure(context, trashed, operation)
         if isinstance(error, OSError):
-            raise _restore_failed(trashed, error) from error
+            raise restore_failed(trashed, error) from error
         raise
+    return result
+
+
+def move_into_place(git: Git, trashed: TrashedWorktree) -> RestoreResult:
+    """Restore folder, branch and git's records, and delete the entry; can be repeated after a crash."""
+    recreated, why, head = _prepare_branch(git, trashed)
+    trash_folder.move_back(trashed, git, head=head)
+    trash_folder.discard_entry(trashed.trash_dir)
     return RestoreResult(trashed, recreated, why)
+
+
+def is_in_place(trashed: TrashedWorktree) -> bool:
+    """True if the removed folder is back at its old place, and git's record with it."""
+    return (
+        not trashed.in_trash
+        and trash_folder.is_folder(trashed.path, trashed.inode)
+        and layout.points_back(trashed.admin_dir, trashed.path)
+        and not git_admin_dir.is_locked_by(trashed.admin_dir, trash_folder.LOCK_PREFIX)
+    )
 
 
 def trashed_worktree(context: Context, entry: trash.TrashEntry) -> TrashedWorktree:
@@ -102,11 +118,9 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
         still = "is still in the trash" if trashed.in_trash else f"is neither in the trash nor at {safe(trashed.path)}"
         return f"{safe(trashed.name)} {still}: its restore was interrupted"
     git = context.git(layout.repository_at(trashed.common_dir))
-    _, why, head = _prepare_branch(git, trashed)
-    trash_folder.move_back(trashed, git, head=head)
-    trash_folder.discard_entry(trashed.trash_dir)
+    result = move_into_place(git, trashed)
     db.transact(context.connection, _record_restored, trashed, operation.id, str(operation.data["by"]))
-    on = f", with HEAD detached: {why}" if why else ""
+    on = f", with HEAD detached: {result.detached}" if result.detached else ""
     return f"completed the interrupted restore of {safe(trashed.name)}{on}"
 
 
@@ -162,19 +176,22 @@ def _cannot(branch: str, error: ImiError) -> str:
 def _record_restored(connection: sqlite3.Connection, trashed: TrashedWorktree, operation: str, agent: str) -> None:
     if not operations.finish(connection, operation) or not trash.mark_restored(connection, trashed.id):
         raise RegistryError(f"another imi restored {safe(trashed.name)} meanwhile", code="registry-changed")
+    record_worktree_back(connection, trashed, agent)
+
+
+def record_worktree_back(connection: sqlite3.Connection, trashed: TrashedWorktree, agent: str) -> None:
+    """Reopen the worktree's row and record the event; inside a transaction."""
     if worktrees.get(connection, trashed.repo_name, trashed.name) is not None:
         worktrees.reopen(connection, trashed.repo_name, trashed.name, trashed.path)
     about: dict[str, object] = {"path": trashed.path, "branch": trashed.branch, "trash_id": trashed.id}
     events.record(connection, "worktree.restored", trashed.repo_name, trashed.name, agent_id=agent, data=about)
 
 
-def _restore_failed(trashed: TrashedWorktree, error: OSError) -> Refused:
+def restore_failed(trashed: TrashedWorktree, error: OSError, advice: str = "run any imi command") -> Refused:
     if trashed.in_trash:
         sentence = f"{safe(trashed.name)} could not be moved back ({error.strerror}): it is still in the trash"
     else:
-        sentence = (
-            f"{safe(trashed.name)} is back, but the restore is incomplete ({error.strerror}): run any imi command"
-        )
+        sentence = f"{safe(trashed.name)} is back, but the restore is incomplete ({error.strerror}): {advice}"
     return Refused(sentence, code="move-failed")
 
 

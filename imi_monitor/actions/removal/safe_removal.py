@@ -4,7 +4,7 @@
 2. One transaction reserves the claim, which fails if the worktree was granted to another owner since the inspection, and
    records the intent with everything needed to undo it.
 3. The state is checked again, immediately before the move.
-4. The folder is renamed into the trash (`trash_folder`).
+4. The folder is renamed into the trash (`trash_folder`), beside a note of the removal (`trash_note`).
 5. One transaction closes the row and the claim, adds the trash entry, records the event and ends the intent.
 
 After a crash between 2 and 5 `recover` completes or reverts the removal, depending on where the folder is.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from imi_monitor import host, presence
 from imi_monitor.actions.action import Request
-from imi_monitor.actions.removal import inspection, trash_folder
+from imi_monitor.actions.removal import inspection, trash_folder, trash_note
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
@@ -182,7 +182,9 @@ def _carry_out(context: Context, inspected: WorktreeInspection, trashed: Trashed
     operation, epoch = db.transact(context.connection, _begin, trashed, before)
     git = context.git(inspected.found.repository)
     try:
+        note = trash_note.new_note(context, trashed, before, epoch)
         trash_folder.prepare_entry(trashed.trash_dir)
+        trash_note.write_note(note)
         _refuse_if_changed(context, inspected, trashed, epoch, overrides)
         trash_folder.move_to_trash(trashed, git)
         db.transact(context.connection, _record_removed, trashed, operation, epoch)
@@ -190,6 +192,7 @@ def _carry_out(context: Context, inspected: WorktreeInspection, trashed: Trashed
     except BaseException:
         _roll_back(context, trashed, operation, before, epoch, git)
         raise
+    trash_note.complete_note(note)
 
 
 def _begin(connection: sqlite3.Connection, trashed: TrashedWorktree, before: claims.Claim) -> tuple[str, int]:
@@ -308,9 +311,11 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     git_admin_dir.remove_head_lock(trashed.admin_dir, (f"{trashed.sha}\n", trashed.head), trash_folder.LOCK_PREFIX)
     epoch = _number(operation, "epoch")
     if trashed.in_trash and _holds_reservation(context, trashed, epoch):
+        note = trash_note.new_note(context, trashed, _claim_before(operation), epoch)
         trash_folder.move_to_trash(trashed, git)
         db.transact(context.connection, _record_removed, trashed, operation.id, epoch)
         _mirror_presence(context, trashed)
+        trash_note.complete_note(note)
         return f"completed the interrupted removal of {safe(trashed.name)}: `imi undo {trashed.id}` restores it"
     _put_back(context, trashed, operation.id, _claim_before(operation), epoch, git)
     return f"reverted an interrupted removal: {safe(trashed.name)} is in its old place"

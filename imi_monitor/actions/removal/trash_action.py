@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_options
-from imi_monitor.actions.removal import grace_period, purge, restore
+from imi_monitor.actions.removal import adoption, grace_period, purge, restore, trash_lookup, unlisted_entries
+from imi_monitor.actions.removal.unlisted_entries import UnlistedEntry
 from imi_monitor.git import layout
-from imi_monitor.model import amounts, names, times
-from imi_monitor.model.errors import ImiError, Refused, UsageError
+from imi_monitor.model import amounts, times
+from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import operations, trash
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.removal.purge import PurgeCandidate, PurgedEntry
     from imi_monitor.actions.removal.restore import RestoreResult
+    from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 
 
 _AGENT = Option("agent", "who you are", value="ID", aliases=("agent-id", "yi-id"))
@@ -26,6 +27,7 @@ _AGENT = Option("agent", "who you are", value="ID", aliases=("agent-id", "yi-id"
 class UndoAction(Action):
     words = ("undo",)
     group = "Merge and remove"
+    needs_registry = False
     label = "Undo"
     returns_path = True
     help = "bring back the worktree that was removed last, with everything in it"
@@ -39,11 +41,12 @@ class UndoAction(Action):
     options = (_AGENT,)
 
     def refuse(self, context: Context, request: Request) -> None:
-        restore.refuse_restore(context, restore.trashed_worktree(context, _find_entry(context, request.text("which"))))
+        _, trashed = _entry_and_worktree(context, trash_lookup.find_entry(context, request.text("which")))
+        restore.refuse_restore(context, trashed)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        entry = _find_entry(context, request.text("which"))
-        trashed = restore.trashed_worktree(context, entry)
+        found = trash_lookup.find_entry(context, request.text("which"))
+        entry, trashed = _entry_and_worktree(context, found)
         gone, why = restore.branch_state(context.git(layout.repository_at(trashed.common_dir)), trashed)
         lines = [
             f"restores {safe(entry.worktree_name)}, removed {_long_age(entry)} ago by {safe(entry.removed_by)}",
@@ -52,38 +55,39 @@ class UndoAction(Action):
         if trashed.branch is not None:
             again = f", which was deleted and is recreated at {(trashed.sha or '')[:10]}" if gone else ""
             lines.append(f"branch  {safe(trashed.branch)}{again}" if why is None else f"HEAD is detached: {why}")
-        return lines
+        return [*lines, "the registry does not list it: its note says this"] if found is not entry else lines
 
     def run(self, context: Context, request: Request) -> Outcome:
-        entry = _find_entry(context, request.text("which"))
-        return _restore_outcome(restore.restore_worktree(context, entry, agent=claim_options.agent(context, request)))
+        return _restore(context, request)
+
+
+def _entry_and_worktree(
+    context: Context, found: trash.TrashEntry | UnlistedEntry
+) -> tuple[trash.TrashEntry, TrashedWorktree]:
+    if not isinstance(found, UnlistedEntry):
+        return found, restore.trashed_worktree(context, found)
+    _, trashed = adoption.parts(found)
+    entry = found.as_entry()
+    assert entry is not None
+    return entry, trashed
+
+
+def _restore(context: Context, request: Request) -> Outcome:
+    found, agent = trash_lookup.find_entry(context, request.text("which")), claim_options.agent(context, request)
+    if not isinstance(found, UnlistedEntry):
+        return _restore_outcome(restore.restore_worktree(context, found, agent=agent))
+    if context.registry_problem is not None:
+        outcome = _restore_outcome(adoption.restore_unrecorded(context, found))
+        outcome.warnings.append("the registry does not record this: `imi repair` does once it can be used")
+        return outcome
+    return _restore_outcome(
+        restore.restore_worktree(context, adoption.adopt_entry(context, found, agent=agent), agent=agent)
+    )
 
 
 def _long_age(entry: trash.TrashEntry) -> str:
     age = grace_period.age_by_clock(entry)
     return "an unknown time" if age is None else amounts.long_age(age)
-
-
-def _find_entry(context: Context, which: str | None) -> trash.TrashEntry:
-    """The entry with this id, start of an id, or name (the last removed of that name); without `which` the last removed."""
-    repo_name = _repo_name(context)
-    here = trash.list_kept(context.connection, repo_name) if repo_name else trash.list_kept(context.connection)
-    everywhere = trash.list_kept(context.connection)
-    if which is None:
-        if here:
-            return here[0]
-        raise _nothing_to_undo(everywhere)
-    by_id = [entry for entry in everywhere if entry.id == which] or [
-        entry for entry in everywhere if len(which) >= 4 and entry.id.startswith(which)
-    ]
-    if len(by_id) == 1:
-        return by_id[0]
-    for entries in (here, everywhere):
-        for name in names.candidates(which, worktree_lookup.name_prefixes(context)):
-            named = [entry for entry in entries if entry.worktree_name == name]
-            if named:
-                return _only_repository(named, which)
-    raise _unknown(context, which, everywhere)
 
 
 def _restore_outcome(result: RestoreResult) -> Outcome:
@@ -106,56 +110,27 @@ def _restore_outcome(result: RestoreResult) -> Outcome:
     return Outcome(lines, data, path=trashed.path, warnings=warnings)
 
 
-def _repo_name(context: Context) -> str | None:
-    repository = context.find_repository()
-    return context.repo_name(repository) if repository is not None else None
-
-
-def _only_repository(named: list[trash.TrashEntry], which: str) -> trash.TrashEntry:
-    if len({entry.repo_name for entry in named}) > 1:
-        places = ", ".join(f"{entry.id} ({safe(entry.repo_name)})" for entry in named)
-        raise Refused(f"{safe(which)!r} was removed in several repositories: give one of {places}", code="ambiguous")
-    return named[0]
-
-
-def _nothing_to_undo(everywhere: list[trash.TrashEntry]) -> Refused:
-    if not everywhere:
-        return Refused("the trash is empty: there is nothing to restore", code="trash-empty")
-    last = everywhere[0]
-    return Refused(
-        f"nothing was removed from this repository; the last one elsewhere is {safe(last.worktree_name)} of "
-        f"{safe(last.repo_name)}: `imi undo {last.id}`",
-        code="trash-empty",
-    )
-
-
-def _unknown(context: Context, which: str, everywhere: list[trash.TrashEntry]) -> Refused:
-    entry = trash.get(context.connection, which)
-    if entry is not None and entry.restored_at:
-        return Refused(f"{safe(entry.worktree_name)} was already restored", code="restored")
-    if entry is not None and entry.purged_at:
-        return Refused(f"{safe(entry.worktree_name)} was purged and cannot be restored", code="purged")
-    known = ", ".join(f"{entry.id} {safe(entry.worktree_name)}" for entry in everywhere[:5]) or "nothing"
-    return Refused(f"no {safe(which)!r} in the trash; it holds {known}", code="not-in-trash")
-
-
 class TrashListAction(Action):
     words = ("trash list",)
     group = "Merge and remove"
+    needs_registry = False
     label = "Trash"
     help = "list removed worktrees that can be restored, newest first"
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
-        entries = _entries(context)
+        entries, unlisted = _entries(context), unlisted_entries.find_unlisted(context)
+        lines = [_describe_entry(context, entry) for entry in entries]
+        lines += [_describe_unlisted(context, found) for found in unlisted]
+        data = [_data(context, entry) for entry in entries] + [_unlisted_data(context, found) for found in unlisted]
         keep = context.settings.number("trash.keep_days")
-        lines = [_describe_entry(context, entry) for entry in entries] or ["the trash is empty"]
-        return Outcome(lines, {"entries": [_data(context, entry) for entry in entries], "keep_days": keep})
+        return Outcome(lines or ["the trash is empty"], {"entries": data, "keep_days": keep})
 
 
 class TrashRestoreAction(Action):
     words = ("trash restore",)
     group = "Merge and remove"
+    needs_registry = False
     label = "Restore"
     returns_path = True
     help = "restore a worktree from the trash, like `imi undo`"
@@ -163,8 +138,7 @@ class TrashRestoreAction(Action):
     options = (_AGENT,)
 
     def run(self, context: Context, request: Request) -> Outcome:
-        entry = _find_entry(context, request.text("which"))
-        return _restore_outcome(restore.restore_worktree(context, entry, agent=claim_options.agent(context, request)))
+        return _restore(context, request)
 
 
 class TrashPurgeAction(Action):
@@ -239,7 +213,7 @@ def _candidates(context: Context, request: Request) -> list[PurgeCandidate]:
         )
     given = request.rest("which")
     if given:
-        chosen = {entry.id: entry for entry in (_find_entry(context, which) for which in given)}
+        chosen = {entry.id: entry for entry in (trash_lookup.find_listed(context, which) for which in given)}
         return purge.purge_candidates(context, list(chosen.values()), named=True)
     return purge.purge_candidates(context, _entries(context), days=days, named=request.flag("all"))
 
@@ -251,10 +225,26 @@ def _entries(context: Context) -> list[trash.TrashEntry]:
 
 
 def _describe_entry(context: Context, entry: trash.TrashEntry) -> str:
+    trashed = restore.trashed_worktree(context, entry)
+    deleted = "" if trashed.in_trash else "  DELETED on disk: cannot be restored"
+    if restore.is_in_place(trashed):
+        deleted = "  RESTORED without the registry: `imi repair` records it"
+    return _entry_line(entry) + deleted
+
+
+def _entry_line(entry: trash.TrashEntry) -> str:
     clock = grace_period.age_by_clock(entry)
     age = times.age(clock) if clock is not None else "? (date in the future)"
-    deleted = "" if restore.trashed_worktree(context, entry).in_trash else "  DELETED on disk: cannot be restored"
-    return f"{entry.id}  {age:>4}  {_name(entry)}  {entry.how} by {safe(entry.removed_by)}{deleted}"
+    return f"{entry.id}  {age:>4}  {_name(entry)}  {entry.how} by {safe(entry.removed_by)}"
+
+
+def _describe_unlisted(context: Context, found: UnlistedEntry) -> str:
+    entry = found.as_entry()
+    line = f"{safe(found.id)}     ?  {safe(found.folder)}" if entry is None else _entry_line(entry)
+    advice = f"`imi undo {found.id}` restores it"
+    if context.registry_problem is None:
+        advice += ", `imi repair` lists it"
+    return f"{line}  NOT IN THE REGISTRY: {found.problem or advice}"
 
 
 def _describe_candidate(one: PurgeCandidate) -> str:
@@ -295,6 +285,30 @@ def _data(context: Context, entry: trash.TrashEntry) -> dict[str, object]:
         "how": entry.how,
         "restorable": trashed.in_trash,
         "purgeable": purge.is_due(context, entry),
+        "listed": True,
+        "problem": None,
+    }
+
+
+def _unlisted_data(context: Context, found: UnlistedEntry) -> dict[str, object]:
+    """The same fields for an entry that the registry does not list; null where only a usable note would say it."""
+    trashed, note = found.trashed, found.note
+    return {
+        "id": found.id,
+        "worktree_name": trashed.name if trashed else None,
+        "repo": context.repo_name(found.repository) or (trashed.repo_name if trashed else None),
+        "worktree_path": trashed.path if trashed else None,
+        "trash_path": trashed.folder if trashed else found.folder,
+        "branch": trashed.branch if trashed else None,
+        "commit": trashed.sha if trashed else None,
+        "removed_at": found.removed_at or None,
+        "removed_by": trashed.agent if trashed else None,
+        "how": trashed.how if trashed else None,
+        "restorable": found.problem is None,
+        "purgeable": False,
+        "listed": False,
+        "problem": found.problem,
+        "registry": {"id": note.registry_id, "path": note.registry_path} if note else None,
     }
 
 

@@ -6,12 +6,13 @@ import os
 
 from imi_monitor import programs
 from imi_monitor.actions.action import Action, Outcome
+from imi_monitor.actions.removal import unlisted_entries
 from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
 from imi_monitor.links import server_check
 from imi_monitor.model.checkup import CheckResult, fail, ok, warn
-from imi_monitor.model.errors import ImiError
+from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import registry_health
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
 
 _GOOD_GIT = (2, 38, 0)
+_MOST_NAMES = 5
 _SERVERS = (
     ("redis", "servers.redis_url", ("redis", "rediss")),
     ("amqp", "servers.amqp_url", ("amqp", "amqps")),
@@ -46,7 +48,7 @@ class DoctorAction(Action):
         self.refuse(context, request)
         context.open_known_repositories()
         checks: list[CheckResult] = []
-        for step in (_git, _registry, _shell, _gh, _settings):
+        for step in (_git, _registry, _trash, _shell, _gh, _settings):
             context.progress(f"checking {step.__name__.strip('_')}")
             checks.extend(step(context))
         failed = sum(check.state == "fail" for check in checks)
@@ -78,6 +80,20 @@ def _git(_: Context) -> list[CheckResult]:
 
 def _registry(context: Context) -> list[CheckResult]:
     return registry_health.check_registry(context.database)
+
+
+def _trash(context: Context) -> list[CheckResult]:
+    """Entries that the registry does not list; a registry that is missing or unusable lists none."""
+    context.needs_registry = False
+    if not os.path.lexists(context.database):
+        context.do_without_registry(RegistryError("there is no registry yet", code="registry-missing"))
+    found = unlisted_entries.find_unlisted(context)
+    if not found:
+        return [ok("trash", "the registry lists every entry")]
+    names = ", ".join(safe(entry.name, 60) for entry in found[:_MOST_NAMES])
+    more = ", …" if len(found) > _MOST_NAMES else ""
+    listed = f"{count(len(found), 'entry', 'entries')} that the registry does not list: {names}{more}"
+    return [warn("trash", listed, "`imi repair` lists them again, `imi trash list` says more")]
 
 
 def _shell(_: Context) -> list[CheckResult]:

@@ -1,4 +1,4 @@
-"""`imi repair`: reconnect moved repositories and worktrees, and update their paths in the registry.
+"""`imi repair`: reconnect moved repositories and worktrees, update their paths in the registry, and list lost trash entries.
 
 Only pointers are repaired. A `.git` file that names another existing folder is not a move but a sign of tampering: it is
 reported and left alone.
@@ -7,12 +7,13 @@ reported and left alone.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.removal import trash_repair, unlisted_entries
 from imi_monitor.actions.removal.trash_folder import LOCK_PREFIX
 from imi_monitor.git import layout
-from imi_monitor.model.errors import UsageError
+from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import db, repositories, worktrees
 
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
+    from imi_monitor.actions.removal.trash_repair import TrashRepair
 
 
 @dataclass(frozen=True, slots=True)
 class RepairFinding:
     """One inconsistency. `to` is the present place, None if unknown."""
 
-    kind: str  # moved, repository-moved, lost, copied, tampered, row
+    kind: str  # moved, repository-moved, lost, copied, tampered, row, and those of `trash_repair`
     name: str
     path: str
     to: str | None
@@ -42,24 +44,45 @@ class RepairFinding:
 class RepairAction(Action):
     words = ("repair",)
     group = "Merge and remove"
+    needs_registry = False
     label = "Repair"
     help = "find moved worktrees and repositories and repair the pointers to them"
+    more = """Also lists entries of the trash that the registry does not have, and completes moves that were interrupted. A
+    worktree of the trash that was not beside the others needs the folder around its place as PATH."""
     key = "Z"
     arguments = (Argument("path", "folders of moved worktrees that are not beside the others", rest=True),)
     options = (Option("dry-run", "only say what would be done"),)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        given = [_folder(context, path) for path in request.rest("path")]
-        return _outcome(_find_problems(context, context.repository(), given), dry_run=True).lines
+        repository, given = context.repository(), [_folder(context, path) for path in request.rest("path")]
+        findings = _find_problems(context, repository, given)
+        return _outcome(findings, trash_repair.find_repairs(context, repository, given), dry_run=True).lines
 
     def run(self, context: Context, request: Request) -> Outcome:
         repository = context.repository()
         given = [_folder(context, path) for path in request.rest("path")]
         findings = _find_problems(context, repository, given)
         repairable = [finding for finding in findings if finding.repairable]
-        if not request.flag("dry-run") and repairable:
+        dry_run = request.flag("dry-run")
+        if not dry_run and repairable:
             _repair(context, repository, repairable)
-        return _outcome(findings, dry_run=request.flag("dry-run"))
+        repairs = trash_repair.find_repairs(context, repository, given)
+        if not dry_run:
+            repairs = [_carry_out(repair, context.agent(request)) for repair in repairs]
+            unlisted_entries.discard_abandoned(context, repository)
+        return _outcome(findings, repairs, dry_run=dry_run)
+
+
+def _carry_out(repair: TrashRepair, agent: str) -> TrashRepair:
+    """Repair one entry; one that fails is left, with the reason."""
+    if repair.carry_out is None:
+        return repair
+    try:
+        repair.carry_out(agent)
+    except (ImiError, OSError) as error:
+        why = error.sentence if isinstance(error, ImiError) else f"{safe(repair.name)}: {error.strerror}"
+        return replace(repair, carry_out=None, sentence=why)
+    return repair
 
 
 def _folder(context: Context, path: str) -> str:
@@ -190,12 +213,14 @@ def _move_rows(
             worktrees.move(connection, repo_name, row.name, repository.main_path)
 
 
-def _outcome(findings: list[RepairFinding], *, dry_run: bool) -> Outcome:
+def _outcome(findings: list[RepairFinding], repairs: list[TrashRepair], *, dry_run: bool) -> Outcome:
     repaired = [finding for finding in findings if finding.repairable]
+    repaired += [_finding(repair) for repair in repairs if repair.carry_out is not None]
     left = [finding for finding in findings if not finding.repairable]
+    left += [_finding(repair) for repair in repairs if repair.carry_out is None]
     verb = "would repair" if dry_run else "repaired"
     lines = [f"{verb}: {finding.sentence}" for finding in repaired]
-    if not findings:
+    if not repaired and not left:
         lines = ["nothing to repair: every worktree is where git expects it"]
     elif left:
         lines.append(f"{count(len(left), 'problem')} left to check:")
@@ -206,6 +231,10 @@ def _outcome(findings: list[RepairFinding], *, dry_run: bool) -> Outcome:
         "left": [asdict(finding) for finding in left],
     }
     return Outcome(lines, data)
+
+
+def _finding(repair: TrashRepair) -> RepairFinding:
+    return RepairFinding(repair.kind, repair.name, repair.path, None, repair.sentence)
 
 
 def _names(folder: str) -> list[str]:
