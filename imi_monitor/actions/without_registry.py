@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
 
 
-def run(context: Context, read: Callable[[], Outcome]) -> Outcome:
-    """The outcome of `read`, which changes nothing; it is called once more when the registry fails meanwhile."""
+def run(context: Context, read: Callable[[], Outcome], *, again: bool = True) -> Outcome:
+    """The outcome of `read`; with `again` it is called once more when the registry fails meanwhile, so it must only read."""
     context.needs_registry = False
     problem = context.registry_problem
+    if problem is None and not again:
+        return read()
     if problem is None:
         try:
             return read()

@@ -102,7 +102,7 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
         return action.run(context, parsed.request)
 
     with context:
-        result = act() if action.needs_registry else _act_without_registry(context, act)
+        result = act() if action.needs_registry else _act_without_registry(context, act, again=not action.changes)
     output.end_progress()
     if recovered and as_json:
         result.data["settled"] = list(recovered)
@@ -114,10 +114,10 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     return _finish(result, parsed)
 
 
-def _act_without_registry(context: Context, act: Callable[[], Outcome]) -> Outcome:
+def _act_without_registry(context: Context, act: Callable[[], Outcome], *, again: bool) -> Outcome:
     from imi_monitor.actions import without_registry
 
-    return without_registry.run(context, act)
+    return without_registry.run(context, act, again=again)
 
 
 def _recover(context: Context) -> list[str]:

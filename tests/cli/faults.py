@@ -67,6 +67,18 @@ class World:
     def put_back(self) -> None:
         shutil.rmtree(self.root)
         subprocess.run(["cp", "-a", str(self.kept), str(self.root)], check=True)
+        self._accept_copied_trash()
+
+    def _accept_copied_trash(self) -> None:
+        """As `imi repair TRASH` does: a copied folder has another inode than the one that was removed."""
+        database = self.root / "home" / _DATABASE
+        folders = list((self.trunk / ".git" / "imi" / "trash").glob("*/worktree"))
+        if folders and database.exists():
+            with closing(sqlite3.connect(database)) as connection:
+                for folder in folders:
+                    values = (folder.stat().st_ino, folder.parent.name)
+                    connection.execute("UPDATE trash SET data = json_set(data, '$.inode', ?) WHERE id = ?", values)
+                connection.commit()
 
     def ask(self, sql: str, *values: object) -> list[tuple[object, ...]]:
         with closing(sqlite3.connect(self.root / "home" / _DATABASE)) as connection:
