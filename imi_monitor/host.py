@@ -10,6 +10,7 @@ import sys
 import time
 
 _LINUX = sys.platform.startswith("linux")
+MOUNT_LIST = "/proc/self/mountinfo"
 STOPPED = ("T", "t")  # states of a process that is stopped until it is continued: ctrl-z, SIGSTOP, a debugger
 _this_boot: list[str] = []
 
@@ -128,13 +129,19 @@ def processes_inside(folder: str) -> list[tuple[int, str]]:
 def mounts_inside(folder: str) -> list[str]:
     """Return the mount points at `folder` or below it, which must not be deleted with it; Linux only."""
     root = os.path.realpath(folder)
+    return sorted({point for _number, point in mounts() if _within(point, root)})
+
+
+def mounts() -> frozenset[tuple[str, str]]:
+    """Return (number, mount point) of every mounted file system; none where the system has no such list."""
     try:
-        with open("/proc/self/mountinfo", "rb") as file:
-            escaped = [line.split(b" ")[4] for line in file]
+        with open(MOUNT_LIST, "rb") as file:
+            lines = [line.split(b" ", 5) for line in file]
     except OSError:  # not Linux
-        return []
-    points = {os.fsdecode(point.decode("unicode_escape").encode("latin-1")) for point in escaped}
-    return sorted(point for point in points if _within(point, root))
+        return frozenset()
+    return frozenset(
+        (words[0].decode(), os.fsdecode(words[4].decode("unicode_escape").encode("latin-1"))) for words in lines
+    )
 
 
 def _holds(proc: str, root: str) -> bool:

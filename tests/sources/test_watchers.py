@@ -19,7 +19,16 @@ from imi_monitor import host
 from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
 from imi_monitor.sources.files.poll_watcher import PollWatcher
 from imi_monitor.sources.files.tiered_watcher import TieredWatcher, choose_watcher
-from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchPlan, WatchRoot, WatchSink, plan_watches
+from imi_monitor.sources.files.watcher import (
+    NO_INSTANCE,
+    NO_WATCHES,
+    FileEvent,
+    FileWatcher,
+    WatchPlan,
+    WatchRoot,
+    WatchSink,
+    plan_watches,
+)
 from imi_monitor.sources.files.watchfiles_watcher import WatchfilesWatcher
 from imi_monitor.sources.timers import StallDetector
 from tests.sources.source_kit import until
@@ -298,6 +307,64 @@ def test_a_root_is_polled_when_the_kernels_limit_is_reached_early(tmp_path: Path
         await asyncio.sleep(0.3)
         (tmp_path / "r" / "d29" / "f").write_text("x")
         await recorder.until(lambda: str(tmp_path / "r" / "d29" / "f") in recorder.paths)
+        await tiers.close()
+
+    asyncio.run(main())
+
+
+def test_a_refusal_of_the_kernel_is_remembered(tmp_path: Path) -> None:
+    """Else each change of a polled root would cost an attempt to watch it."""
+    for number in range(30):
+        (tmp_path / "r" / f"d{number}").mkdir(parents=True)
+    recorder, queue = Recorder(), LimitedQueue()
+
+    async def main() -> None:
+        tiers = TieredWatcher(InotifyWatcher(queue=queue), PollWatcher(shortest=0.05))
+        await tiers.start()
+        await tiers.add(recorder.root("r", tmp_path / "r", deep=True))
+        await recorder.until(lambda: recorder.modes.get("r", ("",))[0] == "polling")
+        attempts = queue.used
+        for number in range(3):
+            await asyncio.sleep(0.3)
+            (tmp_path / "r" / "d29" / f"f{number}").write_text("x")
+            await recorder.until(lambda: str(tmp_path / "r" / "d29" / f"f{number}") in recorder.paths)  # noqa: B023
+        assert (queue.used, recorder.modes["r"]) == (attempts, ("polling", NO_WATCHES))
+        await tiers.close()
+
+    asyncio.run(main())
+
+
+def test_polling_is_reported_with_its_reason(tmp_path: Path) -> None:
+    recorder = Recorder()
+
+    async def main() -> None:
+        for watcher, why in (
+            (PollWatcher(NO_INSTANCE), NO_INSTANCE),
+            (choose_watcher("polling"), "IMI_WATCHER=polling"),
+        ):
+            await watcher.start()
+            await watcher.add(recorder.root("r", tmp_path))
+            assert recorder.modes == {"r": ("polling", why)}
+            await watcher.close()
+
+    asyncio.run(main())
+
+
+def test_roots_are_polled_while_the_watcher_process_cannot_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(sys, "executable", "/no/python")
+
+    async def main() -> None:
+        tiers = TieredWatcher(WatchfilesWatcher(), PollWatcher(shortest=0.05))
+        await tiers.start()
+        await tiers.add(recorder.root("r", tmp_path, deep=True))
+        await recorder.until(lambda: recorder.modes["r"][0] == "polling")
+        assert "cannot be started" in (recorder.modes["r"][1] or "")
+        await asyncio.sleep(0.3)
+        (tmp_path / "f").write_text("x")
+        await recorder.until(lambda: str(tmp_path / "f") in recorder.paths)
         await tiers.close()
 
     asyncio.run(main())

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections import deque
 from collections.abc import Iterator
 
 from imi_monitor.sources.files.watcher import (
+    NO_WATCHES,
     FileEvent,
     FileEventKind,
     FileWatcher,
@@ -51,6 +53,7 @@ _KINDS: tuple[tuple[int, FileEventKind], ...] = (
     (_MOVED_FROM, "moved_from"),
     (_MOVED_TO, "moved_to"),
 )
+Place = tuple[str, str]  # (root, folder)
 _SLICE = 200  # folders added before the event loop runs again
 _MOST_AT_ONCE = 20_000  # events of one read that are delivered; the rest only removes watches
 
@@ -65,7 +68,8 @@ class InotifyWatcher(FileWatcher):
 
         self._queue = queue or INotify(nonblocking=True)
         self._roots: dict[str, WatchRoot] = {}
-        self._folders: dict[int, tuple[str, str]] = {}  # watch -> (root, folder)
+        # watch -> (root, folder); the kernel has one watch for all paths of a folder that is mounted in several places
+        self._folders: dict[int, tuple[Place, ...]] = {}
         self._watches: dict[str, dict[str, int]] = {}  # root -> folder -> watch
         self._stall = stall or StallDetector()
         self._limit_reached: str | None = None
@@ -101,13 +105,13 @@ class InotifyWatcher(FileWatcher):
             if done % _SLICE == 0:
                 await asyncio.sleep(0)
         for folder in [folder for folder in before if folder not in wanted and watches.get(folder) == before[folder]]:
-            self._unwatch(watches.pop(folder))
+            self._unwatch(watches.pop(folder), (root.name, folder))
         self._report_mode(root, missing=not any(folder in watches for folder in root.folders))
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)
-        for watch in self._watches.pop(name, {}).values():
-            self._unwatch(watch)
+        for folder, watch in self._watches.pop(name, {}).items():
+            self._unwatch(watch, (name, folder))
 
     def _report_mode(self, root: WatchRoot, *, missing: bool = False) -> None:
         if self._limit_reached is not None:
@@ -123,16 +127,24 @@ class InotifyWatcher(FileWatcher):
             watch = self._queue.add_watch(folder, _MASK)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EMFILE, errno.ENOMEM):
-                self._limit_reached = "the kernel's limit of watches is reached (fs.inotify.max_user_watches)"
+                self._limit_reached = NO_WATCHES
                 return False
             return True  # removed meanwhile, or not readable: nothing to watch
         self._limit_reached = None
-        self._folders[watch] = (name, folder)
+        others = self._folders.get(watch, ())
+        if (name, folder) not in others:
+            self._folders[watch] = (*(place for place in others if _is_same(place[1], folder)), (name, folder))
+        before = self._watches[name].get(folder)
+        if before is not None and before != watch:  # another folder is in its place, as after a mount
+            self._unwatch(before, (name, folder))
         self._watches[name][folder] = watch
         return True
 
-    def _unwatch(self, watch: int) -> None:
-        if self._folders.pop(watch, None) is not None:
+    def _unwatch(self, watch: int, place: Place) -> None:
+        others = tuple(other for other in self._folders.get(watch, ()) if other != place)
+        if others:
+            self._folders[watch] = others
+        elif self._folders.pop(watch, None) is not None:
             self._remove_watch(watch)
 
     def _remove_watch(self, watch: int) -> None:
@@ -150,13 +162,12 @@ class InotifyWatcher(FileWatcher):
             if event.mask & _Q_OVERFLOW:
                 self._report_loss(self._roots.values(), "the kernel's event queue was full")
                 continue
-            place = self._folders.get(event.wd)
-            if place is None:
-                continue
+            places = self._folders.get(event.wd, ())
             if event.mask & (_GONE | _IGNORED):
-                self._folder_gone(event.wd, event.mask, *place)
+                self._folder_gone(event.wd, event.mask, places)
             elif seen <= _MOST_AT_ONCE:
-                self._convert(*place, event.mask, event.cookie, event.name, batches.setdefault(place[0], []))
+                for place in places:
+                    self._convert(*place, event.mask, event.cookie, event.name, batches.setdefault(place[0], []))
         for name, batch in batches.items():
             root = self._roots.get(name)
             if root is not None and batch:
@@ -196,15 +207,22 @@ class InotifyWatcher(FileWatcher):
         """A folder was renamed: its watches would report the old path. It is watched anew under its new name."""
         watches = self._watches.get(name, {})
         for path in [path for path in watches if path == folder or path.startswith(folder + "/")]:
-            self._unwatch(watches.pop(path))
+            self._unwatch(watches.pop(path), (name, path))
 
-    def _folder_gone(self, watch: int, mask: int, name: str, folder: str) -> None:
-        self._folders.pop(watch, None)
-        watches = self._watches.get(name, {})
-        if watches.get(folder) == watch:
-            del watches[folder]
-        if mask & _MOVE_SELF:
+    def _folder_gone(self, watch: int, mask: int, places: tuple[Place, ...]) -> None:
+        if self._folders.pop(watch, None) is not None and mask & _MOVE_SELF:
             self._remove_watch(watch)
-        root = self._roots.get(name)
-        if root is not None and folder in root.folders:
-            root.sink.gone(folder)
+        for name, folder in places:
+            watches = self._watches.get(name, {})
+            if watches.get(folder) == watch:
+                del watches[folder]
+            root = self._roots.get(name)
+            if root is not None and folder in root.folders:
+                root.sink.gone(folder)
+
+
+def _is_same(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:  # one of them is gone
+        return False

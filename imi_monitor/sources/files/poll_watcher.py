@@ -25,7 +25,9 @@ class PollWatcher(FileWatcher):
 
     name = "polling"
 
-    def __init__(self, *, shortest: float = _SHORTEST) -> None:
+    def __init__(self, why: str = "IMI_WATCHER=polling", *, shortest: float = _SHORTEST) -> None:
+        """`why` is what the sinks are told as the reason for polling."""
+        self._why = why
         self._shortest = shortest
         self._roots: dict[str, WatchRoot] = {}
         self._stamps: dict[str, dict[str, FileStamp]] = {}
@@ -44,6 +46,7 @@ class PollWatcher(FileWatcher):
         self._roots[root.name] = root
         self._stamps.pop(root.name, None)
         self._has_roots.set()
+        root.sink.mode_changed("polling", self._why)
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)

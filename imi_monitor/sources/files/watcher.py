@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+NO_INSTANCE = "this user has no inotify instance left (fs.inotify.max_user_instances)"
+NO_WATCHES = "the kernel's limit of watches is reached (fs.inotify.max_user_watches)"
+
 FileEventKind = Literal["created", "modified", "deleted", "moved_from", "moved_to"]
 
 
@@ -114,7 +117,10 @@ def walk_folders(root: WatchRoot) -> Iterator[str]:
 
 
 def plan_watches(root: WatchRoot, most: int) -> WatchPlan | None:
-    """Walk over the root once and return how to watch it; None if it has more folders than `most`."""
+    """Walk over the root once and return how to watch it; None if it has more folders than `most`.
+
+    An unreadable folder is left out: at the first one, watchfiles would end its walk and miss the folders that follow.
+    """
     if not root.deep:
         return WatchPlan([], [folder for folder in root.folders if os.path.isdir(folder)], len(root.folders))
     found = [(folder, -1) for folder in root.folders]  # each folder and the index of its parent
@@ -125,7 +131,7 @@ def plan_watches(root: WatchRoot, most: int) -> WatchPlan | None:
         for entry in list_folder(folder):
             if not entry.is_dir(follow_symlinks=False):
                 continue
-            if root.descend(entry.path):
+            if root.descend(entry.path) and os.access(entry.path, os.R_OK):
                 found.append((entry.path, index))
                 pruned.append(0)
             else:

@@ -6,6 +6,7 @@ dashboard. Messages are length-prefixed `marshal` on stdin and stdout; the proce
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
 import struct
@@ -14,6 +15,12 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any, BinaryIO
+
+from imi_monitor.sources.files.watcher import NO_INSTANCE, NO_WATCHES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
 
 STEP = 0.01  # seconds between two polls of the watchers while events come
 _IDLE_STEP = 0.05  # seconds between two polls without events: the polls are the whole cost of idling
@@ -63,13 +70,34 @@ class _StopAfterTwoSteps:
         return False
 
 
+def _make_notify(folders: list[str], recursive: bool) -> RustNotify:
+    from watchfiles._rust_notify import RustNotify
+
+    def make(paths: list[str], deep: bool, skip: bool) -> RustNotify:
+        return RustNotify(paths, False, False, 0, deep, skip)
+
+    try:
+        try:
+            return make(folders, recursive, False)
+        except (FileNotFoundError, PermissionError):  # a folder was removed since, or is unreadable
+            made = make([path for path in folders if os.path.isdir(path)], recursive, True)
+        # skipping unreadable folders, the library also skips those beyond the kernel's limit: is there one more watch?
+        try:
+            make(["/"], False, False).close()
+        except BaseException:
+            made.close()
+            raise
+    except RuntimeError as error:  # no inotify instance is left
+        raise OSError(errno.EMFILE, str(error)) from error
+    return made
+
+
 class FolderWatcher:
     """One RustNotify that never blocks, so that one thread can poll many of them."""
 
     def __init__(self, folders: list[str], recursive: bool) -> None:
-        from watchfiles._rust_notify import RustNotify
-
-        self._notify = RustNotify(folders, False, False, 0, recursive, True)
+        """OSError when the kernel refuses a watch."""
+        self._notify = _make_notify(folders, recursive)
         self._ends_at: float | None = None
 
     def retire(self) -> None:
@@ -160,57 +188,97 @@ class WatchfilesProcess:
         watcher.close()
 
     def add(self, added: dict[str, Folders], number: int = 0) -> None:
+        """Watch more roots: all at once, or if the kernel refuses that, as many as it allows."""
         self._wanted.update(added)
+        if self._watch(added) is None:
+            self._send(("ready", list(added), number))
+            return
+        for name, folders in added.items():
+            problem = self._add_watchers({name: folders})
+            if problem is None:
+                self._send(("ready", [name], number))
+            else:
+                self._refuse(name, problem)
+
+    def _watch(self, added: dict[str, Folders]) -> str | None:
+        """Watch more folders; returns the reason why the kernel refuses it."""
         if not self._watchers or len(self._watchers) > _MERGE_ABOVE:
-            self.rebuild()
-        else:
-            self._add_watchers(added)
-        self._send(("ready", list(added), number))
+            return self._rebuild()
+        return self._add_watchers(added)
+
+    def _refuse(self, name: str, problem: str) -> None:
+        self._wanted.pop(name, None)
+        self._send(("full", [name], problem))
 
     def extend(self, name: str, deep: list[str], flat: list[str]) -> None:
         """Watch folders that appeared below a watched root."""
         before = self._wanted.get(name)
         if before is not None:
             self._wanted[name] = (before[0] + deep, before[1] + flat)
-            if len(self._watchers) > _MERGE_ABOVE:
-                self.rebuild()
-            else:
-                self._add_watchers({name: (deep, flat)})
+            problem = self._watch({name: (deep, flat)})
+            if problem is not None:
+                self._refuse(name, problem)
 
     def drop(self, name: str) -> None:
         if self._wanted.pop(name, None) is not None:
-            self.rebuild()
+            self._rebuild()
 
     def merge(self) -> None:
         """Replace many small watchers by two, which cost less at rest."""
         if len(self._watchers) > 2:
-            self.rebuild()
+            self._rebuild()
 
     def rebuild(self) -> None:
-        """Build new watchers before the old ones are retired, so that nothing is missed in between."""
-        made = self._build(self._wanted)
+        """Build all watchers anew after one broke."""
+        problem = self._rebuild()
+        for name in list(self._wanted) if problem is not None else ():
+            self._refuse(name, problem or "")
+
+    def _rebuild(self) -> str | None:
+        """Build new watchers before the old ones are retired, so that nothing is missed in between.
+
+        Returns the reason if the kernel refuses that; the old ones then stay.
+        """
+        try:
+            made = self._build(self._wanted)
+        except OSError as error:
+            return _reason(error)
         with self._changing:
             old, self._watchers = self._watchers, made
             self._retired += old
         for watcher in old:
             watcher.retire()
+        return None
 
-    def _add_watchers(self, wanted: dict[str, Folders]) -> None:
-        made = self._build(wanted)
+    def _add_watchers(self, wanted: dict[str, Folders]) -> str | None:
+        try:
+            made = self._build(wanted)
+        except OSError as error:
+            return _reason(error)
         with self._changing:
             self._watchers += made
+        return None
 
     def _build(self, wanted: dict[str, Folders]) -> list[FolderWatcher]:
-        made = []
-        for index, recursive in ((0, True), (1, False)):
-            folders = [path for pair in wanted.values() for path in pair[index] if os.path.isdir(path)]
-            if folders:
-                try:
+        made: list[FolderWatcher] = []
+        try:
+            for index, recursive in ((0, True), (1, False)):
+                folders = [path for pair in wanted.values() for path in pair[index] if os.path.isdir(path)]
+                if folders:
                     made.append(FolderWatcher(folders, recursive))
-                except OSError as error:
-                    self._send(("full", str(error)))
-        self._built_at = time.monotonic()
+        except OSError:
+            for watcher in made:
+                watcher.close()
+            raise
+        finally:
+            self._built_at = time.monotonic()
         return made
+
+
+def _reason(error: OSError) -> str:
+    if not sys.platform.startswith("linux"):
+        return f"the kernel's limit is reached: {error}"
+    return NO_INSTANCE if error.errno == errno.EMFILE else NO_WATCHES
 
 
 def main() -> None:

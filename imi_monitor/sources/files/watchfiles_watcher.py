@@ -150,25 +150,19 @@ class WatchfilesWatcher(FileWatcher):
         """Keep one child process alive; each restart is reported as a loss."""
         starts = 0
         while True:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",  # neither the current folder, which may be a worktree, nor a relative entry is a place of modules
-                "-m",
-                "imi_monitor.sources.files.watchfiles_process",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-                cwd="/",
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path))},
-            )
-            if self._folders:
-                self._send_additions(self._folders)
-                self._pending = {}
-            await self._receive(self._process)
-            await self._process.wait()
+            try:
+                self._process = await _start_process()
+            except OSError as error:  # no memory, or no descriptors left
+                mode, why = "polling", f"the watcher process cannot be started: {error.strerror}"
+            else:
+                if self._folders:
+                    self._send_additions(self._folders)
+                    self._pending = {}
+                await self._receive(self._process)
+                await self._process.wait()
+                mode, why = "starting", "the watcher process ended and is restarted"
             for root in list(self._roots.values()):
-                root.sink.mode_changed("starting", "the watcher process ended and is restarted")
+                root.sink.mode_changed(mode, why)
             await asyncio.sleep(_RESTART_PAUSES[min(starts, len(_RESTART_PAUSES) - 1)])
             starts += 1
             self._report_loss(self._roots.values(), "the watcher process was restarted")
@@ -194,8 +188,9 @@ class WatchfilesWatcher(FileWatcher):
                     self._roots[name].sink.mode_changed("live", None)
             self._spawn(self._find_missed_folders(message[1]))
         elif verb == "full":
-            for root in list(self._roots.values()):
-                root.sink.mode_changed("polling", f"the kernel's limit is reached: {message[1]}")
+            for name in message[1]:
+                if name in self._roots:
+                    self._roots[name].sink.mode_changed("polling", message[2])
         elif verb == "broken":
             self._report_loss(self._roots.values(), f"the watcher failed: {message[1]}")
             self._send(("rebuild",))
@@ -294,3 +289,18 @@ def _unwatched_folders(root: WatchRoot, deep: list[str], flat: list[str]) -> lis
     known = {*deep, *flat}
     inside = [entry for folder in flat for entry in list_folder(folder) if entry.path not in known]
     return [entry.path for entry in inside if entry.is_dir(follow_symlinks=False) and root.descend(entry.path)]
+
+
+async def _start_process() -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",  # neither the current folder, which may be a worktree, nor a relative entry is a place of modules
+        "-m",
+        "imi_monitor.sources.files.watchfiles_process",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path))},
+    )
