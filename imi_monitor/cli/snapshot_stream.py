@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import output
 from imi_monitor.cli.front_end import common_dirs_of
+from imi_monitor.fast import quick_process
 from imi_monitor.model.snapshot import Snapshot
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST_SECONDS = 5.0  # the longest wait for slow worktrees before the first snapshot is shown
 _READER_CHECK_SECONDS = 0.2
+_START_SECONDS = 5.0  # a process that is still there after them goes on
 _SHORTEST_REPAINT = 0.2
 
 
@@ -56,6 +58,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, signalled.set)
+    loop.call_later(_START_SECONDS, quick_process.resume_garbage_collection)
     async with engine.open_engine(database, common_dirs, settings=settings, read_only=read_only) as live:
         showing = asyncio.create_task(show(live))
         ends = [asyncio.create_task(signalled.wait()), asyncio.create_task(_reader_gone())]

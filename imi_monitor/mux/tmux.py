@@ -67,9 +67,9 @@ def open_worktree(path: str, name: str, command: Sequence[str]) -> str:
         _focus_pane(pane)
         return f"{safe(name)}: the pane that is already open there"
     window = ("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _escape(safe(name, 40)), "-c", _escape(path))
-    pane = run_multiplexer(*window, *command).strip()
+    pane = run_multiplexer(*window, *map(_literal, command)).strip()
     if not command:
-        run_multiplexer("tmux", "set-option", "-p", "-t", pane, "@imi", path)
+        run_multiplexer("tmux", "set-option", "-p", "-t", pane, "@imi", _literal(path))
     return f"{safe(name)}: a new tmux window"
 
 
@@ -121,4 +121,9 @@ def _focus_pane(pane: str) -> None:
 
 def _escape(text: str) -> str:
     """Escape tmux formats: `#(…)` in a window name or a start folder runs a shell command."""
-    return text.replace("#", "##")
+    return _literal(text.replace("#", "##"))
+
+
+def _literal(text: str) -> str:
+    """Escape a semicolon at the end, which would make the next argument another tmux command."""
+    return f"{text[:-1]}\\;" if text.endswith(";") else text

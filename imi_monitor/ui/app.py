@@ -43,7 +43,7 @@ from imi_monitor.ui.home_screen import HomeScreen
 from imi_monitor.ui.panels.worktrees_panel import group_of_row
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.saved_layout import LayoutFile, SavedLayout
-from imi_monitor.ui.textual_internals import CrashSafeApp, TerminalDriver
+from imi_monitor.ui.textual_internals import CrashSafeApp, TerminalDriver, log_error
 from imi_monitor.ui.widgets.key_bar import KeyHint
 from imi_monitor.ui.widgets.row_list import RowList
 
@@ -147,7 +147,7 @@ class ImiApp(CrashSafeApp):
         self._report_displaced_keys()
         self.set_refresh_interval(self.interval)
         if self.crash_marker is not None:
-            self.run_worker(self._report_last_crash(self.crash_marker), exit_on_error=False)
+            self.run_worker(self._report_last_crash(self.crash_marker))
 
     def _report_displaced_keys(self) -> None:
         """Show once which commands lost their default key to `[ui.keymap]`."""
@@ -168,6 +168,7 @@ class ImiApp(CrashSafeApp):
         self.call_after_refresh(self._after_first_paint)
 
     def _after_first_paint(self) -> None:
+        self.keeps_running = True
         self._follow_engine()
         if self.on_first_paint is not None:
             self.on_first_paint()
@@ -185,7 +186,7 @@ class ImiApp(CrashSafeApp):
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 
-    @work(exit_on_error=False)
+    @work
     async def _follow_engine(self) -> None:
         """Show every snapshot until the end; an error of the engine is shown and does not end the dashboard."""
         self._find_agent_name()
@@ -193,16 +194,17 @@ class ImiApp(CrashSafeApp):
             async with self._connect() as engine:
                 self.engine = engine
                 async for snapshot in engine.snapshots():
-                    self.notifier.update(snapshot)
-                    self.home.snapshot = snapshot
+                    self.attempt(self.notifier.update, snapshot)
+                    self.attempt(setattr, self.home, "snapshot", snapshot)
                     if self.home.paused_at is None:
                         self._draw_views()
                         self._drawn_at = time.monotonic()
         except Exception as error:  # noqa: BLE001  the dashboard stays open with what it has
+            log_error(error)
             sentence = getattr(error, "sentence", f"{type(error).__name__}: {error}")
             self.home.show_trouble(Content.styled(f" ? {safe(sentence, 300)}", "$error"))
 
-    @work(exit_on_error=False)
+    @work
     async def _find_agent_name(self) -> None:
         self.home.agent = await asyncio.to_thread(self._read_agent_name)
         self.draw()
@@ -236,7 +238,7 @@ class ImiApp(CrashSafeApp):
 
         for screen in self.screen_stack:
             if isinstance(screen, View):
-                screen.show_snapshot(self.home.shown, self.home.shown_at)
+                self.attempt(screen.show_snapshot, self.home.shown, self.home.shown_at)
 
     def set_refresh_interval(self, seconds: float) -> None:
         """Redraw ages and order every so many seconds."""
@@ -315,7 +317,7 @@ class ImiApp(CrashSafeApp):
     def say(self, text: str, *, bad: bool = False) -> None:
         self.notify(text, severity="warning" if bad else "information", markup=False)
 
-    @work(exit_on_error=False, group="say")
+    @work(group="say")
     async def run_and_say(self, job: Callable[[], str]) -> None:
         """Run something slow in a thread and show the sentence it returns."""
         try:

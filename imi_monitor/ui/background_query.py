@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
-from imi_monitor.ui.textual_internals import is_alive
+from imi_monitor.ui.textual_internals import is_alive, log_error
 
 T = TypeVar("T")
 ShouldStop = Callable[[], bool]
@@ -44,7 +44,7 @@ class BackgroundQuery(Generic[T]):
         self._stop.set()
         if not self._running:
             self._running = True
-            self._owner.run_worker(self._run(), exit_on_error=False, group="background query")
+            self._owner.run_worker(self._run(), group="background query")
 
     def cancel(self) -> None:
         """Stop the current query and drop its answer."""
@@ -89,5 +89,6 @@ def run_query(query: Query[T], stop: ShouldStop) -> T | ImiError:
 
 
 def unexpected_error(error: Exception) -> ImiError:
-    """Return an exception without a sentence of its own as an ImiError."""
+    """Write an exception without a sentence of its own to the log and return it as an ImiError."""
+    log_error(error)
     return ImiError(f"{type(error).__name__}: {safe(str(error), 300)}", code="unexpected")

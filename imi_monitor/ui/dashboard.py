@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 
+from imi_monitor.fast import quick_process
 from imi_monitor.ui.preload import Preload
 
 TYPE_CHECKING = False
@@ -55,10 +56,5 @@ def run(
         return Context(database=database, repo=repo)
 
     app = ImiApp(live, surroundings, read_only=read_only, preferences=chosen, first=first)
-    app.on_first_paint = _resume_garbage_collection
+    app.on_first_paint = quick_process.resume_garbage_collection
     return run_app(app, recorded)
-
-
-def _resume_garbage_collection() -> None:
-    gc.freeze()  # modules and classes live until the end
-    gc.enable()

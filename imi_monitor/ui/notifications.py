@@ -47,7 +47,7 @@ class Notifier:
             self._waiting += [one for one in found if one not in self._waiting]
             if not self._notifying:
                 self._notifying = True
-                self._app.run_worker(self._notify(), exit_on_error=False)
+                self._app.run_worker(self._notify())
 
     def clear(self) -> None:
         """Drop waiting alerts and restore the window's title: the window is focused."""
@@ -95,7 +95,7 @@ def _settings() -> config.Settings:
 def summary(wanted: list[Alert]) -> str:
     """Return the first alert's text and the number of the others."""
     more = f" (and {len(wanted) - 1} more)" if len(wanted) > 1 else ""
-    return safe(wanted[0].text, _MOST) + more
+    return safe(wanted[0].text, _MOST)[:_MOST] + more
 
 
 def desktop_sequence(text: str, how: str, environ: os._Environ[str] | dict[str, str]) -> str:

@@ -115,7 +115,7 @@ class LayoutFile:
 
     def _start_saving(self) -> None:
         self._timer = None
-        self._app.run_worker(self._save(), exit_on_error=False)
+        self._app.run_worker(self._save())
 
     async def _save(self) -> None:
         try:

@@ -11,22 +11,31 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, cast
 
-from textual import events
+from textual import _callback, events
+from textual._context import active_app, active_message_pump
+from textual._styles_cache import StylesCache
 from textual._xterm_parser import XTermParser
+from textual.actions import SkipAction
 from textual.app import App
+from textual.color import Color
 from textual.drivers.linux_driver import LinuxDriver
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
+from textual.worker import WorkerFailed
 
+from imi_monitor.model.text import safe
 from imi_monitor.terminal import MODES_OFF
 from imi_monitor.ui import themes
 
@@ -35,12 +44,16 @@ PRIVATE_MEMBERS: Mapping[type, str] = {
     " _loop _print_error_renderables _refresh_truecolor_filter",
     Screen: "_compositor_refresh _layout_required _on_idle _on_screen_resume _on_timer_update _refresh_layout"
     " _repaint_required _update_timer",
-    Widget: "_get_style _pruning _refresh_scrollbars",
+    Widget: "_get_style _is_mounted _pruning _refresh_scrollbars",
     LinuxDriver: "_app _auto_restart _debug _file _get_terminal_size _must_signal_resume _run_input_thread"
     " _sigcont_application _sigtstp_application _writer_thread attrs_before run_input_thread",
+    StylesCache: "get_inner_outer",
     XTermParser: "_timeout_time",
 }
+PRIVATE_FUNCTIONS: Mapping[str, str] = {"textual._callback": "_invoke"}
 _PAINTS_PER_SECOND = 200
+_SAME_ERROR_PAUSE = 10.0  # seconds until the same error is logged and shown again
+_MOST_ERRORS_KEPT = 200
 _KEY_TIMEOUT = 0.02  # seconds to wait for the rest of an escape sequence
 
 
@@ -73,17 +86,24 @@ def exit_from_signal(app: App[Any], number: int) -> bool:
 
 
 class CrashSafeApp(App[None]):
-    """An app that keeps the exception that ended it in `crash`, and never prints a traceback.
+    """An app that outlives an exception in a handler, and never prints a traceback.
 
-    Textual prints one with the values of all local variables, which may be secrets.
+    Textual ends the app and prints one with the values of all local variables, which may be secrets. Here the exception goes
+    to the log and becomes a toast. It still ends the app before `keeps_running` is set, and where `record_error` is not: in a
+    test that expects no error. Then `crash` is that exception.
     """
 
     crash: BaseException | None = None
-    record_error: Callable[[BaseException], object] | None = None  # writes an error to the log
+    record_error: Callable[[BaseException], object] | None = None  # writes an error to the log; called in any thread
+    keeps_running = False  # set when there is a screen to return to
 
     late_styles: Sequence[Path] = ()  # of dialogs and views
 
     _themed = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._reported: dict[tuple[str, str], float] = {}  # type and text of an error -> when it happened last
 
     def before_exit(self, status: int) -> None:
         """Called when the app begins to exit, by command or by an exception."""
@@ -123,9 +143,57 @@ class CrashSafeApp(App[None]):
         if self._exit and self.record_error is not None:  # the app is half removed: log the error, exit as planned
             self.record_error(error)
             self._fatal_error()
-            return
-        self.crash = self.crash or error
-        super()._handle_exception(error)
+        elif self.survives_errors:
+            self.report_error(error)
+        else:
+            self.crash = self.crash or error
+            super()._handle_exception(error)
+
+    @property
+    def survives_errors(self) -> bool:
+        return self.keeps_running and self.record_error is not None and not self._exit
+
+    def report_error(self, error: Exception) -> None:
+        """Write an unexpected error to the log and show it, once in a while for the same one; close a screen that is only
+        half made by it."""
+        error = error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
+        pump = active_message_pump.get(None)
+        if isinstance(pump, Widget) and not pump._is_mounted and pump.is_attached:
+            self.call_later(self._close_screen, pump.screen)
+        if self._is_new_error(error) and self.record_error is not None:
+            described = self.record_error(error)
+            sentence = getattr(described, "sentence", f"{type(error).__name__}: {error}")
+            self.notify(safe(sentence, 400), severity="error", markup=False)
+
+    def _is_new_error(self, error: Exception) -> bool:
+        """Whether the same error did not happen just now: a failing drawing fails with every frame."""
+        what, now = (type(error).__name__, safe(str(error), 200)), time.monotonic()
+        before = self._reported.get(what)
+        if len(self._reported) > _MOST_ERRORS_KEPT:
+            self._reported.clear()
+        self._reported[what] = now
+        return before is None or now - before > _SAME_ERROR_PAUSE
+
+    def _close_screen(self, screen: Screen[Any]) -> None:
+        while screen in self.screen_stack[1:]:
+            self.pop_screen()
+
+    def attempt(self, call: Callable[..., object], *args: object) -> None:
+        """Call it; an error is reported, and what comes after is not affected."""
+        try:
+            call(*args)
+        except Exception as error:
+            if not self.survives_errors:
+                raise
+            self.report_error(error)
+
+    async def on_event(self, event: events.Event) -> None:
+        try:
+            await super().on_event(event)
+        except Exception as error:
+            if not self.survives_errors:
+                raise
+            self.report_error(error)
 
     def _fatal_error(self) -> None:
         self.before_exit(1)
@@ -133,6 +201,72 @@ class CrashSafeApp(App[None]):
 
     def _print_error_renderables(self) -> None:
         self._exit_renderables.clear()
+
+
+def surviving_app() -> CrashSafeApp | None:
+    """Return the app this code runs in, also in a thread it started, if it outlives unexpected errors."""
+    app = active_app.get(None)
+    return app if isinstance(app, CrashSafeApp) and app.survives_errors else None
+
+
+def log_error(error: BaseException) -> None:
+    """Write an unexpected error to the app's log; the caller shows it."""
+    app = surviving_app()
+    if app is not None and app.record_error is not None:
+        app.record_error(error)
+
+
+_textual_invoke = _callback._invoke
+_textual_render_lines = Widget.render_lines
+
+
+async def _invoke_or_report(callback: Callable[..., Any], *params: object) -> Any:
+    """Textual calls every handler, action, timer and callback through this function. Without it an exception also ends the
+    message loop of the widget, and the handlers of its base classes are not called."""
+    try:
+        return await _textual_invoke(callback, *params)
+    except SkipAction:
+        raise
+    except Exception as error:
+        app = surviving_app()
+        if app is None:
+            raise
+        app.report_error(error)
+        return None
+
+
+def _render_lines_or_report(widget: Widget, crop: Region) -> list[Strip]:
+    """A widget that cannot be drawn is blank; the others, and the toast about it, are drawn."""
+    try:
+        return _textual_render_lines(widget, crop)
+    except Exception as error:
+        app = surviving_app()
+        if app is None:
+            raise
+        app.report_error(error)
+        return [Strip.blank(crop.width)] * crop.height
+
+
+_callback._invoke = _invoke_or_report
+Widget.render_lines = _render_lines_or_report  # type: ignore[method-assign,assignment]
+
+
+# -- memory -------------------------------------------------------------------------------------------------------------
+
+_textual_inner_outer = StylesCache.get_inner_outer.__wrapped__
+
+
+@lru_cache(1024)
+def _inner_outer(base_background: Color, background: Color) -> tuple[Style, Style]:
+    """Textual caches this per widget's cache of painted lines, so that 1024 of these live on after their widgets: 30 MB.
+
+    The result depends on the colours alone.
+    """
+    styles: tuple[Style, Style] = _textual_inner_outer(StylesCache, base_background, background)
+    return styles
+
+
+StylesCache.get_inner_outer = staticmethod(_inner_outer)  # type: ignore[method-assign,assignment]
 
 
 # -- the screen ---------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from imi_monitor.model.errors import Refused
 from imi_monitor.mux import multiplexer
 from imi_monitor.mux.pane import run_multiplexer
 from tests.mux.multiplexer_kit import FakeZellij, RunTmux, pane_folders, tmux_server, wait_for_pane
+from tests.ui.payloads import PAYLOADS, bad_characters
 
 
 @pytest.fixture
@@ -55,7 +57,9 @@ def test_tmux_does_not_count_imis_own_pane_as_open(tmux: RunTmux, tmp_path: Path
     assert "new tmux window" in multiplexer.open_worktree("tmux", str(tmp_path), "app")
 
 
-@pytest.mark.parametrize("name", ["#(touch owned)", "#{host}", "a;b $(touch owned)", "-x", "%H#S"])
+@pytest.mark.parametrize(
+    "name", ["#(touch owned)", "#{host}", "a;b $(touch owned)", "-x", "%H#S", "a;", "a\\;", "kill-server;"]
+)
 def test_tmux_does_not_expand_formats_in_names(tmux: RunTmux, tmp_path: Path, name: str) -> None:
     place = tmp_path / name
     place.mkdir()
@@ -63,6 +67,22 @@ def test_tmux_does_not_expand_formats_in_names(tmux: RunTmux, tmp_path: Path, na
     wait_for_pane(tmux, place)
     assert tmux("display-message", "-p", "#{window_name}") == name
     assert not list(tmp_path.rglob("owned"))
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_tmux_window_gets_a_harmless_name(tmux: RunTmux, tmp_path: Path, payload: str) -> None:  # T2
+    (tmp_path / "feat-x").mkdir()
+    multiplexer.open_worktree("tmux", str(tmp_path / "feat-x"), PAYLOADS[payload])
+    names = tmux("list-windows", "-a", "-F", "=#{window_name}=").splitlines()
+    assert len(names) == 2
+    assert bad_characters(names[-1]) == [] and len(names[-1]) <= 400
+
+
+def test_tmux_finds_the_pane_of_a_folder_that_ends_in_a_semicolon(tmux: RunTmux, tmp_path: Path) -> None:
+    place = tmp_path / "feat-x;"
+    place.mkdir()
+    assert "new tmux window" in multiplexer.open_worktree("tmux", str(place), place.name)
+    assert "already open" in multiplexer.open_worktree("tmux", str(place), place.name)
 
 
 def test_a_missing_tmux_server_or_folder_is_refused_with_a_sentence(
@@ -93,6 +113,19 @@ def test_zellij_opens_one_tab_per_worktree_and_then_focuses_it(
     assert zellij.state["tab"] == 1 and len(zellij.state["panes"]) == 2
     last = {"0.44.0": "go-to-tab-by-id 1", "0.44.1": "focus-pane-id terminal_1", "0.45.0": "focus-pane-id terminal_1"}
     assert zellij.commands()[-1] == last.get(version, "go-to-tab-name feat-api")
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize("version", ["0.37.2", "0.43.1", "0.45.0"])
+def test_zellij_tab_gets_a_harmless_name(zellij: FakeZellij, version: str, payload: str, tmp_path: Path) -> None:
+    zellij.version(version)
+    for command in ((), ("lazygit",)):
+        said = multiplexer.open_worktree("zellij", str(tmp_path), PAYLOADS[payload], command)
+        assert bad_characters(said) == []
+    for words in zellij.state["told"]:
+        assert all(bad_characters(word) == [] and len(word) <= 400 for word in words)
+        for name in (after for before, after in pairwise(words) if before == "--name"):
+            assert name and not name.startswith("-")
 
 
 @pytest.mark.parametrize("version", ["0.44.0", "0.45.0"])

@@ -1,7 +1,8 @@
 """`python -m tests.ui.dashboard_process NAME…`: the real dashboard on hand-written snapshots, for tests in a terminal.
 
 The first snapshot is shown at once, the next on each SIGUSR1. The file `published` counts the signals, because the kernel merges
-two that come together. `hostile:NAME` is a rich snapshot with that payload in every text.
+two that come together. `hostile:NAME` is a rich snapshot with that payload in every text; in `hostile_loss:NAME` it is the name
+of an agent that loses its claim.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ def world(name: str) -> Snapshot:
     kind, _, payload = name.partition(":")
     if kind == "hostile":
         return cast(Snapshot, sample_snapshots.hostile(sample_agents.rich(), PAYLOADS[payload]))
+    if kind == "hostile_loss":
+        taken = sample_snapshots.taken_over()
+        event = replace(taken.events[-1], agent=PAYLOADS[payload], worktree=PAYLOADS[payload])
+        return replace(taken, events=(*taken.events[:-1], event))
     made: Snapshot = getattr(sample_agents if hasattr(sample_agents, name) else sample_snapshots, name)()
     return made
 

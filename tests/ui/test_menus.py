@@ -216,3 +216,15 @@ def test_dashboard_keys_do_nothing_behind_a_menu(repo: Repo) -> None:
         assert app.home.worktrees.order == sort and not app.home.marks and len(app.screen_stack) == 2
 
     run_dashboard(repo, play)
+
+
+def test_a_menu_closed_before_it_is_drawn_is_harmless(repo: Repo) -> None:
+    """Two presses of `?` in a moment: the first drawing of the menu comes after its end."""
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        shown = await opened(app, pilot, "question_mark")
+        shown.dismiss(None)
+        await wait_until(pilot, lambda: not shown.children)
+        shown._show("")
+
+    run_dashboard(repo, play)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from imi_monitor import paths
 from imi_monitor.model.alert import Alert
 from imi_monitor.ui import notifications
+from tests.ui.payloads import PAYLOADS, bad_characters, leaked
 from tests.ui.pty_kit import FOCUS_IN, FOCUS_OUT, Terminal
 
 OSC9 = b"\x1b]9;imi: claude-1 lost feat-api to codex-2 (and 2 more)\x1b\\"
@@ -137,3 +139,36 @@ def test_notification_text_and_escape_sequences() -> None:
     assert notifications.summary([one, one, one]).endswith("(and 2 more)")
     assert notifications.desktop_sequence("a;b", "auto", {"TERM": "foot"}) == "\x1b]777;notify;imi;a,b\x1b\\"
     assert notifications.desktop_sequence("a;b", "auto", {"TERM": "xterm-256color"}) == "\x1b]9;imi: a,b\x1b\\"
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize("how", ["osc9", "osc777"])
+@pytest.mark.parametrize("environ", [{}, {"TMUX": "/tmp/tmux-0/default,1,0"}], ids=["terminal", "tmux"])
+def test_hostile_text_stays_inside_its_notification(payload: str, how: str, environ: dict[str, str]) -> None:  # T2
+    """Between the beginning and the end of the sequence there is nothing that a terminal acts on."""
+    text = notifications.summary([Alert("asking", ("a",), PAYLOADS[payload])])
+    assert bad_characters(text) == [] and len(text) <= 200
+    sequence = notifications.desktop_sequence(text, how, environ)
+    esc = "\x1b\x1b" if environ else "\x1b"
+    begin, end = ("\x1bPtmux;", "\x1b\\") if environ else ("", "")
+    begin += esc + ("]777;notify;imi;" if how == "osc777" else "]9;imi: ")
+    end = esc + "\\" + end
+    inner = sequence.removeprefix(begin).removesuffix(end)
+    assert sequence == begin + inner + end
+    assert bad_characters(inner) == [] and ";" not in inner
+
+
+@pytest.mark.parametrize("payload", ["title", "clipboard c1", "open osc", "tmux", "lines", "surrogates", "long wide"])
+def test_hostile_alert_in_title_and_notification(payload: str, tmp_path: Path) -> None:
+    settings('when = "always"\ntitle = true\nbell = false')
+    with fed(tmp_path, "busy", f"hostile_loss:{payload}") as terminal:
+        news(terminal)
+        terminal.until(b"\x1b]2;imi: ")
+        terminal.until(lambda: b"\x1b\\" in terminal.output.rpartition(b"\x1b]2;imi: ")[2])
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+        ours = re.compile(rb"\x1b\](?:2|9);imi: [^\x00-\x1f\x7f]*\x1b\\")
+        found = ours.findall(bytes(terminal.output))
+        assert len(found) == 2
+        assert leaked(ours.sub(b"", bytes(terminal.output))) == []
+        assert all(bad_characters(one[2:-2].decode()) == [] for one in found)

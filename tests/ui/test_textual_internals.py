@@ -14,7 +14,7 @@ import textual
 
 from imi_monitor import ui
 from imi_monitor.ui import textual_internals
-from imi_monitor.ui.textual_internals import PRIVATE_MEMBERS
+from imi_monitor.ui.textual_internals import PRIVATE_FUNCTIONS, PRIVATE_MEMBERS
 
 _HOOKS = ("_on_", "_watch_", "_validate_", "_compute_")  # found by name, in addition to the public ones
 _LISTED = {name for names in PRIVATE_MEMBERS.values() for name in names.split()}
@@ -62,3 +62,12 @@ def test_no_other_module_uses_private_members_of_textual() -> None:
             f"{cls.__module__}.{cls.__name__} uses or overrides {sorted(clashes)} of Textual: rename it,"
             " use a public member, or put it into textual_internals.PRIVATE_MEMBERS"
         )
+
+
+@pytest.mark.parametrize("module", PRIVATE_FUNCTIONS)
+def test_textual_still_has_the_private_functions_that_are_replaced(module: str) -> None:
+    """Textual's `invoke` looks `_invoke` up when it is called, so that replacing it reaches every handler."""
+    found = importlib.import_module(module)
+    for name in PRIVATE_FUNCTIONS[module].split():
+        assert inspect.isfunction(getattr(found, name))
+    assert "_invoke(callback, *params)" in inspect.getsource(found.invoke)

@@ -145,7 +145,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
 
     # -- preview ----------------------------------------------------------------------------------------------------
 
-    @work(exit_on_error=False)
+    @work
     async def _offer_choices(self) -> None:
         for field in self.form.fields:
             if field.chosen:
@@ -245,7 +245,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
             values |= self._override_values
         self._run_action(values)
 
-    @work(exit_on_error=False)
+    @work
     async def _run_action(self, values: dict[str, object]) -> None:
         run = self._action_run = ActionRun(self._action, command_log.of(self.app), self._report_progress)
         self._previews.cancel()

@@ -86,7 +86,9 @@ class ActionRun:
         except Exception as error:
             known = error if isinstance(error, ImiError) else unexpected_error(error)
             self._log.end(number, _log_state(known), [known.sentence, *known.details])
-            raise
+            if known is error:
+                raise
+            raise known from error
         outcome.lines[:0] = recovered
         self._log.end(number, command_log.DONE, [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)])
         return outcome

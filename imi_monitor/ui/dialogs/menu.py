@@ -19,6 +19,7 @@ from textual.widgets import Input, Static
 
 from imi_monitor.model import columns, fuzzy
 from imi_monitor.ui import cells
+from imi_monitor.ui.textual_internals import is_alive
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 _LABEL_WIDTH, _KEY_WIDTH = 26, 10  # at most
@@ -114,6 +115,8 @@ class Menu(ModalScreen[str | None]):
         whole.update(Content(entry.why_not or entry.help if entry else ""))
 
     def _show(self, wanted: str) -> None:
+        if not is_alive(self):  # closed before it was drawn
+            return
         found = matching_entries(self._entries, wanted)
         self.lines.show(
             [ListRow(entry.value or f"-{n}", (self._line(entry),)) for n, entry in enumerate(found)]

@@ -97,7 +97,7 @@ class WorktreeCommands:
 
     def do_pr(self) -> None:
         if self._home.selected_tree is not None:
-            self._app.run_worker(self._browse(self._home.selected_tree), exit_on_error=False, group="browse")
+            self._app.run_worker(self._browse(self._home.selected_tree), group="browse")
 
     async def _browse(self, tree: Worktree) -> None:
         from imi_monitor.ui import pull_request_page

@@ -24,6 +24,7 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
+from imi_monitor.ui.background_query import unexpected_error
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.view import OpenContextAt, View
 from imi_monitor.ui.widgets.sheet import DrawRow, Sheet
@@ -179,7 +180,7 @@ class SheetView(View, Generic[T]):
             self._timer.stop()
         self._timer = None
 
-    @work(exit_on_error=False)
+    @work
     async def _run_read(self, tree: Worktree, stop: Event) -> None:
         self.reading, self._read_at = True, time.monotonic()
         try:
@@ -187,6 +188,9 @@ class SheetView(View, Generic[T]):
         except (ImiError, OSError) as error:
             if not stop.is_set():
                 self.problem = error.sentence if isinstance(error, ImiError) else str(error)
+        except Exception as error:  # noqa: BLE001  shown instead of the rows
+            if not stop.is_set():
+                self.problem = unexpected_error(error).sentence
         else:
             if not stop.is_set():
                 self.problem = None

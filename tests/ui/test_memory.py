@@ -1,0 +1,88 @@
+"""The dashboard's memory does not grow: closed screens are freed, and nothing is kept without bound."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import cycle, islice
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.command_table import ACTIONS, VIEWS
+from tests.helpers import Repo, imi
+from tests.ui.pty_kit import Terminal
+from tests.ui.pty_kit import imi as imi_argv
+
+ESCAPE = "\x1b"
+PAUSE = 0.02  # seconds without output: the screen is drawn
+MENUS = ("?", ":", "T", "a", "y", "O")
+
+
+def resident_mb(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def press(terminal: Terminal, key: str) -> None:
+    """Send a key and wait until what it changed is drawn."""
+    seen, end = len(terminal.output), time.monotonic() + 2
+    terminal.send(key.encode())
+    while len(terminal.output) == seen and time.monotonic() < end:
+        time.sleep(0.002)
+    while seen != len(terminal.output):
+        seen = len(terminal.output)
+        time.sleep(PAUSE)
+
+
+def growth(terminal: Terminal, keys: Iterator[tuple[str, str]], openings: int) -> float:
+    """Open and close that many screens; the growth in the second half, in MB."""
+    middle = 0.0
+    for number, (opened, closed) in enumerate(islice(keys, openings)):
+        if number == openings // 2:
+            middle = resident_mb(terminal.process.pid)
+        press(terminal, opened)
+        press(terminal, closed)
+    return resident_mb(terminal.process.pid) - middle
+
+
+def started(repo: Repo) -> Terminal:
+    for name in ("feat-api", "feat-ui", "fix-bug"):
+        repo.worktree(name)
+    return Terminal(imi_argv("monitor"), cwd=repo.path, size=(140, 40))
+
+
+def test_memory_does_not_grow_with_openings_of_the_help(repo: Repo) -> None:  # K1
+    """As broken it grew by 0.35 MB with each opening: a cache of Textual kept the painted lines of closed screens."""
+    with started(repo) as terminal:
+        terminal.until(b"fix-bug")
+        assert growth(terminal, cycle([("?", "?")]), 160) < 5
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.soak
+def test_memory_does_not_grow_with_two_thousand_openings_and_a_day_of_work(repo: Repo) -> None:  # K1
+    with started(repo) as terminal:
+        terminal.until(b"fix-bug")
+        assert growth(terminal, work_between(repo, all_screens()), 2000) < 5
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+
+
+def all_screens() -> list[tuple[str, str]]:
+    """(key that opens it, key that closes it) of every view, dialog and menu."""
+    views = [view["key"] for view in VIEWS if len(view["key"]) == 1]
+    dialogs = [action["key"] for action in ACTIONS if len(action["key"]) == 1]
+    return [(key, "q") for key in views] + [(key, ESCAPE) for key in (*dialogs, *MENUS)]
+
+
+def work_between(repo: Repo, screens: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """All screens, again and again, with the writes and claims of a day spread over them."""
+    for number, screen in enumerate(cycle(screens)):
+        tree = repo.path.parent / ("feat-api", "feat-ui", "fix-bug")[number % 3]
+        (tree / f"work-{number % 40}.py").write_text(f"work {number}\n")
+        if number % 10 == 0:
+            imi("claim", tree.name, "--agent", "ada", cwd=repo.path)
+            imi("release", tree.name, "--agent", "ada", cwd=repo.path)
+        yield screen
