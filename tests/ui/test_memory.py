@@ -16,7 +16,8 @@ from tests.ui.pty_kit import Terminal
 from tests.ui.pty_kit import imi as imi_argv
 
 ESCAPE = "\x1b"
-PAUSE = 0.02  # seconds without output: the screen is drawn
+PAUSE = 0.04  # seconds without output: the screen is drawn
+SCREEN = 400  # bytes: less than any screen takes
 MENUS = ("?", ":", "T", "a", "y", "O")
 
 
@@ -24,25 +25,29 @@ def resident_mb(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def press(terminal: Terminal, key: str) -> None:
-    """Send a key and wait until what it changed is drawn."""
-    seen, end = len(terminal.output), time.monotonic() + 2
+def press(terminal: Terminal, key: str, least: int = 1) -> bool:
+    """Send a key and wait until what it changed is drawn; whether it changed that many bytes."""
+    before, end = len(terminal.output), time.monotonic() + 2
     terminal.send(key.encode())
-    while len(terminal.output) == seen and time.monotonic() < end:
+    while len(terminal.output) < before + least and time.monotonic() < end:
         time.sleep(0.002)
+    seen = -1
     while seen != len(terminal.output):
         seen = len(terminal.output)
         time.sleep(PAUSE)
+    return seen >= before + least
 
 
 def growth(terminal: Terminal, keys: Iterator[tuple[str, str]], openings: int) -> float:
     """Open and close that many screens; the growth in the second half, in MB."""
-    middle = 0.0
-    for number, (opened, closed) in enumerate(islice(keys, openings)):
+    middle, opened = 0.0, 0
+    for number, (opening, closing) in enumerate(islice(keys, openings)):
         if number == openings // 2:
             middle = resident_mb(terminal.process.pid)
-        press(terminal, opened)
-        press(terminal, closed)
+        opened += press(terminal, opening, SCREEN)
+        press(terminal, closing)
+        assert terminal.process.poll() is None, f"{opening} or {closing} ended the dashboard"
+    assert opened > 0.9 * openings
     return resident_mb(terminal.process.pid) - middle
 
 
@@ -74,7 +79,7 @@ def all_screens() -> list[tuple[str, str]]:
     """(key that opens it, key that closes it) of every view, dialog and menu."""
     views = [view["key"] for view in VIEWS if len(view["key"]) == 1]
     dialogs = [action["key"] for action in ACTIONS if len(action["key"]) == 1]
-    return [(key, "q") for key in views] + [(key, ESCAPE) for key in (*dialogs, *MENUS)]
+    return [(key, ESCAPE) for key in (*views, *dialogs, *MENUS)]
 
 
 def work_between(repo: Repo, screens: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
