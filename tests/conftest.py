@@ -77,7 +77,7 @@ def own_home(tmp_path: Path, path_without_gh: str, monkeypatch: pytest.MonkeyPat
     home = tmp_path / "home"
     home.mkdir()
     for name in list(os.environ):
-        if name.startswith(("GIT_", "XDG_", "IMI_", "ZELLIJ", "TMUX")):
+        if name.startswith(("GIT_", "XDG_", "IMI_", "ZELLIJ", "TMUX", "CLAUDE", "CODEX", "GEMINI")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", path_without_gh)

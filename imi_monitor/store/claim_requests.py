@@ -12,7 +12,7 @@ from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
-from imi_monitor.store import agents, claim_history, claim_queue, claims, db, repositories, worktrees
+from imi_monitor.store import agents, claim_history, claim_holder, claim_queue, claims, db, repositories, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Concatenate, ParamSpec
 
+    from imi_monitor.store.claim_holder import Caller
     from imi_monitor.store.claim_queue import WaiterRow
     from imi_monitor.store.claims import Claim, ClaimRequest
     from imi_monitor.store.repositories import RepositoryRegistration
@@ -178,8 +179,8 @@ def preview(
     state = claims.state(claim)
     if state == "free" or (state == "dead" and not claims.is_reservation(claim.agent_id)):
         ahead = claim_queue.first_ready(connection, repo_name, worktree_name, before=seq)
-        return ClaimPreview(claim, ahead is None or request.force or claim.agent_id == request.agent, True, ahead)
-    has_right = claim.agent_id == request.agent or request.force or (state == "stale" and request.takeover)
+        return ClaimPreview(claim, ahead is None or request.force or _is_holder(claim, request), True, ahead)
+    has_right = request.force or _is_holder(claim, request) or (state == "stale" and request.takeover)
     lost_place = seq is not None and not claim_queue.is_waiting(connection, seq)
     return ClaimPreview(claim, has_right or lost_place, False, None)
 
@@ -193,14 +194,19 @@ def refusal(connection: sqlite3.Connection, target: ClaimTarget, request: ClaimR
 
 
 def heartbeat(
-    connection: sqlite3.Connection, repo_name: str, worktree_name: str, agent: str, epoch: int | None
+    connection: sqlite3.Connection,
+    repo_name: str,
+    worktree_name: str,
+    agent: str,
+    epoch: int | None,
+    caller: Caller | None = None,
 ) -> tuple[bool, Claim]:
-    """Record a heartbeat of the owner; (whether it was accepted, the current claim).
+    """Record a heartbeat of the owner, and if `caller` is given only of the holder; (whether it was accepted, the current claim).
 
     A claim that is proven dead accepts none: a program that still sends them then is not the agent.
     """
     claim = claims.current(connection, repo_name, worktree_name)
-    if claims.state(claim) == "dead":
+    if claims.state(claim) == "dead" or not _is_one_holder(claim, agent, caller):
         return False, claim
     at = times.stamp()
     expected = claim.epoch if epoch is None else epoch
@@ -224,15 +230,21 @@ def release(
     force: bool = False,
     reason: str | None = None,
     outcome: str | None = None,
+    caller: Caller | None = None,
 ) -> tuple[bool, Claim]:
     """Release the claim of this epoch, or with `force` end any owner's; (whether it ended, the claim before).
+
+    If `caller` is given, another process with the owner's name counts as another owner.
 
     `outcome` is what the owner reports for the claim's last attempt.
     """
     claim = claims.current(connection, repo_name, worktree_name)
     if claim.agent_id is None:
         return False, claim
-    how = "released" if claim.agent_id == agent else "forced"
+    its_own = claim.agent_id == agent and _is_one_holder(claim, agent, caller)
+    if claim.agent_id == agent and not its_own and not force:
+        return False, claim
+    how = "released" if its_own else "forced"
     holder = claim.agent_id if force else agent
     freed = claims.free(connection, claim, how, by=agent, reason=reason, holder=holder, epoch=epoch)
     if freed:
@@ -291,7 +303,7 @@ def _claim_with_rights(
 
     A dead operation of imi is no dead agent: recovery restores the claim that the operation replaced.
     """
-    if before.agent_id == request.agent and not before.foreign:
+    if _is_holder(before, request) and not before.foreign:
         return "renewed" if _renew(connection, before, request) else None
     state = claims.state(before)
     if state == "dead" and ahead is None and not claims.is_reservation(before.agent_id):
@@ -326,12 +338,12 @@ def _event_details(
 def _renew(connection: sqlite3.Connection, claim: Claim, request: ClaimRequest) -> bool:
     """Renew the owner's claim: same epoch, new heartbeat, and the task, ttl and process that the request names."""
     process = request.process
-    watched = process.pid is None and host.is_alive(claim.host, claim.boot, claim.pid, claim.pid_started) is not False
-    pid, started = (claim.pid, claim.pid_started) if watched else (process.pid, process.started)
+    if process.pid is None and host.is_alive(claim.host, claim.boot, claim.pid, claim.pid_started) is not False:
+        process = _watched_process(claim, process)
     at = times.stamp()
     changed = connection.execute(
         "UPDATE claims SET task_id = ?, ttl_seconds = ?, heartbeat_at = ?, heartbeat_uptime = ?, host = ?, boot = ?,"
-        f" pid = ?, pid_started = ? {_KEY} AND agent_id = ? AND epoch = ?",
+        f" pid = ?, pid_started = ?, session = ? {_KEY} AND agent_id = ? AND epoch = ?",
         (
             request.task or claim.task_id,
             claim.ttl_seconds if request.ttl is None else request.ttl,
@@ -339,8 +351,9 @@ def _renew(connection: sqlite3.Connection, claim: Claim, request: ClaimRequest) 
             host.uptime(),
             process.host,
             process.boot,
-            pid,
-            started,
+            process.pid,
+            process.started,
+            claim_holder.renewed_session(claim, request.caller),
             *claim.key,
             claim.agent_id,
             claim.epoch,
@@ -349,8 +362,24 @@ def _renew(connection: sqlite3.Connection, claim: Claim, request: ClaimRequest) 
     if changed == 1:
         if request.task is not None and request.task != claim.task_id:
             claim_history.begin_attempt(connection, claim.key, claim.epoch, request.task, at)
-        _update_owner_columns(connection, claim, process.host, at)
+        _update_owner_columns(connection, claim, request.process.host, at)
     return changed == 1
+
+
+def _watched_process(claim: Claim, caller: host.ProcessIdentity) -> host.ProcessIdentity:
+    """The process of the claim, which a renewal that names none keeps, with the machine on which it runs."""
+    if claim.pid is None:
+        return caller
+    return host.ProcessIdentity(claim.host or caller.host, claim.boot or caller.boot, claim.pid, claim.pid_started)
+
+
+def _is_holder(claim: Claim, request: ClaimRequest) -> bool:
+    return claim.agent_id == request.agent and claim_holder.holds(claim, request.caller)
+
+
+def _is_one_holder(claim: Claim, agent: str, caller: Caller | None) -> bool:
+    """False if `caller` is another process with the owner's name; None: imi itself acts for the owner."""
+    return claim.agent_id != agent or caller is None or claim_holder.holds(claim, caller)
 
 
 def _update_owner_columns(connection: sqlite3.Connection, claim: Claim, host_name: str, at: str) -> None:

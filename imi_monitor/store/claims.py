@@ -17,6 +17,7 @@ from imi_monitor.model import names, times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents, claim_history, events
+from imi_monitor.store.claim_holder import Caller, stored_session
 from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _KEY = "WHERE repo_name = ? AND worktree_name = ?"
 _GRANT = (
     "UPDATE claims SET agent_id = ?, epoch = epoch + 1, task_id = ?, claimed_at = ?, heartbeat_at = ?,"
-    f" heartbeat_uptime = ?, ttl_seconds = ?, host = ?, boot = ?, pid = ?, pid_started = ? {_KEY} AND "
+    f" heartbeat_uptime = ?, ttl_seconds = ?, host = ?, boot = ?, pid = ?, pid_started = ?, session = ? {_KEY} AND "
 )
 # iMi's column must be free too: another program that shares the registry knows no other one.
 _IF_FREE = (
@@ -36,7 +37,7 @@ _IF_FREE = (
 _IF_UNCHANGED = "agent_id IS ? AND epoch = ?"
 _FREE = (
     "UPDATE claims SET agent_id = NULL, task_id = NULL, claimed_at = NULL, heartbeat_at = NULL,"
-    " heartbeat_uptime = NULL, ttl_seconds = NULL, host = NULL, boot = NULL, pid = NULL, pid_started = NULL"
+    " heartbeat_uptime = NULL, ttl_seconds = NULL, host = NULL, boot = NULL, pid = NULL, pid_started = NULL, session = NULL"
     f" {_KEY} AND agent_id = ? AND epoch = ?"
 )
 _FREE_IMI_COLUMN = f"UPDATE worktrees SET agent_id = NULL, released_at = ? {_KEY}"
@@ -58,6 +59,7 @@ class Claim(Row):
     boot: str | None
     pid: int | None
     pid_started: str | None
+    session: str | None
 
     def __init__(self, row: tuple[object, ...], *, foreign: bool = False) -> None:
         super().__init__(row)
@@ -71,7 +73,7 @@ class Claim(Row):
 class ClaimRequest:
     """A request for a claim: the owner, its process (pid None: no process to watch) and the rights it uses."""
 
-    __slots__ = ("agent", "displaced", "force", "process", "reason", "takeover", "task", "ttl")
+    __slots__ = ("agent", "caller", "displaced", "force", "process", "reason", "session", "takeover", "task", "ttl")
 
     def __init__(
         self,
@@ -84,6 +86,8 @@ class ClaimRequest:
         force: bool = False,
         reason: str | None = None,
         displaced: str | None = None,
+        caller: Caller | None = None,
+        session: str | None = None,
     ) -> None:
         self.agent = agent
         self.process = process
@@ -92,6 +96,8 @@ class ClaimRequest:
         self.takeover = takeover
         self.force = force
         self.reason = reason
+        self.caller = caller or Caller(process.pid, {})
+        self.session = stored_session(caller) if caller is not None else session
         self.displaced = displaced  # an owner named only by a presence lock, which `force` ignores
 
 
@@ -136,8 +142,8 @@ def current(connection: sqlite3.Connection, repo_name: str, worktree_name: str) 
         f"SELECT agent_id, claimed_at FROM worktrees {_KEY} AND active = 1 AND agent_id IS NOT NULL", key
     ).fetchone()
     if other is None:
-        return Claim((*key, None, epoch, *(None,) * 9))
-    return Claim((*key, other[0], epoch, None, other[1], *(None,) * 7), foreign=True)
+        return Claim((*key, None, epoch, *(None,) * 10))
+    return Claim((*key, other[0], epoch, None, other[1], *(None,) * 8), foreign=True)
 
 
 def list_held(connection: sqlite3.Connection, repo_name: str | None = None) -> list[Claim]:
@@ -151,7 +157,7 @@ def list_held(connection: sqlite3.Connection, repo_name: str | None = None) -> l
         f" WHERE active = 1 AND agent_id IS NOT NULL{only}",
         values,
     )
-    found += [Claim((*row[:3], 0, None, row[3], *(None,) * 7), foreign=True) for row in rows if row[:2] not in ours]
+    found += [Claim((*row[:3], 0, None, row[3], *(None,) * 8), foreign=True) for row in rows if row[:2] not in ours]
     return sorted(found, key=lambda claim: claim.key)
 
 
@@ -188,6 +194,7 @@ def grant(
         process.boot,
         process.pid,
         process.started,
+        request.session,
         *key,
     )
     connection.execute("INSERT OR IGNORE INTO claims (repo_name, worktree_name) VALUES (?, ?)", key)
@@ -256,7 +263,9 @@ def restore(connection: sqlite3.Connection, before: Claim, reserved_epoch: int) 
         free(connection, reserved, "given_back")
         return reserved_epoch
     process = host.ProcessIdentity(before.host or host.hostname(), before.boot or "", before.pid, before.pid_started)
-    request = ClaimRequest(before.agent_id, process, task=before.task_id, ttl=before.ttl_seconds)
+    request = ClaimRequest(
+        before.agent_id, process, task=before.task_id, ttl=before.ttl_seconds, session=before.session
+    )
     how = "given_back"
     epoch = grant(connection, *before.key, request, replaces=reserved, ended=how, details={"how": how})
     if epoch is None:
@@ -324,8 +333,8 @@ def _record_grant(
 def _record_end(
     connection: sqlite3.Connection, claim: Claim, how: str, *, by: str | None, reason: str | None, at: str
 ) -> None:
-    """Write history, agent and event of an ended claim; `by` is recorded when it is not the owner."""
-    other = by if by != claim.agent_id else None
+    """Write history, agent and event of an ended claim; `by` is recorded when it is not the holder."""
+    other = by if by != claim.agent_id or how in ("forced", "taken_over") else None
     claim_history.end_grant(connection, claim.key, claim.epoch, at, how, taken_by=other, reason=reason)
     if claim.agent_id is None or is_reservation(claim.agent_id):
         return

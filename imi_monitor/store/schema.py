@@ -347,8 +347,20 @@ INSERT INTO registry (id, made_at)
     WHERE NOT EXISTS (SELECT 1 FROM registry);
 """
 
+# Version 6: the session from which a worktree was claimed (see `claim_holder`).
+_HOLDERS = """
+ALTER TABLE claims ADD COLUMN session TEXT;
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
-MIGRATIONS: tuple[str, ...] = (_IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES, _SESSIONS, _LEANER, _TASKS, _IDENTITY)
+MIGRATIONS: tuple[str, ...] = (
+    _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
+    _SESSIONS,
+    _LEANER,
+    _TASKS,
+    _IDENTITY,
+    _HOLDERS,
+)
 
 VERSION = len(MIGRATIONS)
 # "iMi+" in `PRAGMA application_id`: user_version 1 alone could be any program's file.

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from imi_monitor import host
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import claim_requests, db, schema, upgrade
 from tests.store import imi_file
@@ -105,10 +106,17 @@ def test_a_registry_of_version_1_is_migrated_with_its_rows(
         then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
         then.setattr(schema, "VERSION", 1)
         with closing(db.connect(str(path))) as connection:
-            taken = db.transact(
-                connection, claim_requests.claim, "coolcode", "pr-123", request("claude-1", os.getpid())
+            me = host.identify_process(os.getpid())
+            connection.execute(
+                "INSERT INTO claims (repo_name, worktree_name, agent_id, epoch, claimed_at, host, boot, pid, pid_started)"
+                " VALUES ('coolcode', 'pr-123', 'claude-1', 1, '1', ?, ?, ?, ?)",
+                (me.host, me.boot, me.pid, me.started),
             )
-            assert taken.granted
+            connection.execute(
+                "INSERT INTO claim_history (repo_name, worktree_name, epoch, agent_id, host, claimed_at)"
+                " VALUES ('coolcode', 'pr-123', 1, 'claude-1', ?, '1')",
+                (me.host,),
+            )
         before = shape(path)
     assert before["version"] == 1 and "sessions" not in before["columns"]
     with closing(sqlite3.connect(path)) as connection:

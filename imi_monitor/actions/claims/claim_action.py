@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from imi_monitor import host, presence
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claims import claim_options, ownership
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.claim_requests import ClaimAnswer, ClaimTarget
+    from imi_monitor.store.claims import Claim
 
 
 _TAKEN = ("claimed", "queued", "presence-lock")  # refusals that --force overrides
@@ -29,7 +28,8 @@ class ClaimAction(Action):
     label = "Claim"
     help = "claim a worktree for one agent"
     more = (
-        "The first agent that claims a worktree holds it; claiming again renews the claim. A claim ends by `imi release`,"
+        "The first agent that claims a worktree holds it; claiming again renews the claim. Another living process or terminal"
+        " with the same agent name is another holder, unless it gives the --session of the claim. A claim ends by `imi release`,"
         " or by the next claim after the process given by --pid (or IMI_AGENT_PID) is proven dead. A claim without a"
         " heartbeat for longer than its --ttl is shown as stale and can be taken with --takeover. --force takes any claim;"
         " the earlier owner sees the reason."
@@ -40,6 +40,7 @@ class ClaimAction(Action):
     arguments = (claim_options.NAME,)
     options = (
         claim_options.AGENT,
+        claim_options.SESSION,
         Option("wait", "wait in line for at most this long if it is taken", value="SECONDS", number=True),
         Option("ttl", "show the claim as stale after this long without a heartbeat", value="SECONDS", number=True),
         Option("task", "the task this claim is for", value="TASK"),
@@ -69,7 +70,7 @@ class ClaimAction(Action):
         claim_requests.refuse_missing(target)
         no = claim_requests.refusal(context.connection, target, wanted)
         if no is not None and not claims.is_dead_reservation(no.claim):
-            raise _refusal(found, no, None)
+            raise _refusal(found, no, wanted, None)
         return claim_consequences.of_claim(context, found, wanted)
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -81,7 +82,7 @@ class ClaimAction(Action):
         if ownership.recover_reservation(context, answer.claim):
             answer = _request(context, target, wanted, seconds or 0.0)
         if not answer.granted:
-            raise _refusal(found, answer, seconds)
+            raise _refusal(found, answer, wanted, seconds)
         lock = presence.presence_lock_path(found.repository, found.name)
         warning = presence.update_presence_lock(context.connection, lock, *answer.claim.key, context.database)
         data = {
@@ -94,9 +95,11 @@ class ClaimAction(Action):
 
 def _prepare(context: Context, request: Request) -> tuple[Target, ClaimRequest]:
     """The worktree, and the request with all that the command line, the settings and a presence lock say."""
+    caller = claim_options.caller(request)
     wanted = ClaimRequest(
         claim_options.agent(context, request),
-        host.identify_process(_pid(request)),
+        _process(request, caller.pid),
+        caller=caller,
         task=request.text("task"),
         takeover=request.flag("takeover"),
         force=request.flag("force"),
@@ -108,20 +111,13 @@ def _prepare(context: Context, request: Request) -> tuple[Target, ClaimRequest]:
     return found, wanted
 
 
-def _pid(request: Request) -> int | None:
-    """The process whose death ends the claim: `--pid`, else IMI_AGENT_PID; None: no process is watched."""
-    given, source = request.number("pid"), "--pid"
-    if given is None:
-        text, source = os.environ.get("IMI_AGENT_PID"), "IMI_AGENT_PID"
-        if not text:
-            return None
-        given = float(text) if text.isdecimal() and text.isascii() and len(text) < 11 else 0.0
-    pid = int(given)
-    if pid != given or not 0 < pid < 1 << 31:
-        raise UsageError(f"{source} must be the number of a process", code="bad-pid")
-    if host.start_time(pid) is None:
+def _process(request: Request, pid: int | None) -> host.ProcessIdentity:
+    """The process whose death ends the claim; without a pid no process is watched."""
+    process = host.identify_process(pid)
+    if pid is not None and process.started is None:
+        source = "IMI_AGENT_PID" if request.number("pid") is None else "--pid"
         raise Refused(f"no process {pid} ({source}) runs here: give the agent's own pid, or none", code="no-process")
-    return pid
+    return process
 
 
 def _ttl(context: Context, request: Request) -> float | None:
@@ -180,7 +176,7 @@ def _sentence(answer: ClaimAnswer, wanted: ClaimRequest) -> str:
     return claimed
 
 
-def _refusal(found: Target, answer: ClaimAnswer, waited: float | None) -> Refused:
+def _refusal(found: Target, answer: ClaimAnswer, wanted: ClaimRequest, waited: float | None) -> Refused:
     """The owner, or the agent whose turn it is, and what the caller can do."""
     claim = answer.claim
     force = "take it with --force --reason TEXT"
@@ -196,8 +192,15 @@ def _refusal(found: Target, answer: ClaimAnswer, waited: float | None) -> Refuse
         )
     stale = claims.state(claim) == "stale"
     ways = ["take it over with --takeover"] if stale else []
+    if claim.agent_id == wanted.agent:
+        ways.append("prove that you are it with --session ID")
     ways += [f"wait {'longer ' if waited else ''}with --wait SECONDS", f"or {force}"]
-    return Refused(f"{patience}{ownership.held_by(claim)}: {', '.join(ways)}", code="claimed", data=data)
+    return Refused(f"{patience}{_held_by(claim, wanted)}: {', '.join(ways)}", code="claimed", data=data)
+
+
+def _held_by(claim: Claim, wanted: ClaimRequest) -> str:
+    held = ownership.held_by(claim)
+    return f"{held}, {ownership.another_holder(claim)}" if claim.agent_id == wanted.agent else held
 
 
 ACTIONS = (ClaimAction(),)

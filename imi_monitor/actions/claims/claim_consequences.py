@@ -6,7 +6,7 @@ from imi_monitor.actions.claims import ownership
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import claim_queue, claims
+from imi_monitor.store import claim_holder, claim_queue, claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def of_release(context: Context, found: Target, claim: Claim, agent: str) -> lis
     """Whose claim ends, who is next in line, and what is uncommitted in the worktree."""
     held = f", held for {times.age_of(claim.claimed_at)}" if claim.claimed_at else ""
     lines = [f"{safe(found.name)} is free for any agent: {safe(claim.agent_id or '?')}'s claim ends{held}"]
-    if claim.agent_id != agent:
+    if ownership.is_anothers(claim, agent):
         lines.append(f"{safe(claim.agent_id or '?')} sees that {safe(agent)} took it, and the reason")
     first = claim_queue.first_ready(context.connection, claim.repo_name, claim.worktree_name)
     if first is not None:
@@ -43,7 +43,7 @@ def _earlier_claim(claim: Claim | None, wanted: ClaimRequest) -> list[str]:
         return [f"taken by force from {safe(wanted.displaced)}, named by a presence lock"]
     if claim is None or claim.agent_id is None:
         return []
-    if claim.agent_id == wanted.agent:
+    if claim.agent_id == wanted.agent and claim_holder.holds(claim, wanted.caller):
         return [f"renews the claim held since {times.age_of(claim.claimed_at)} ago (epoch {claim.epoch})"]
     state = claims.state(claim)
     if state == "dead":

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
+
 from imi_monitor.actions.action import Argument, Option
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.names import OURS
 from imi_monitor.model.text import safe
+from imi_monitor.store import claim_holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
+    from imi_monitor.store.claim_holder import Caller
 
 MAX_TEXT = 500
+MAX_SESSION = 200
 NAME = Argument("name", "the worktree, as `imi list` shows it")
 AGENT = Option(
     "agent", "the acting agent; default: IMI_AGENT_ID, then human:$USER", value="ID", aliases=("agent-id", "yi-id")
+)
+SESSION = Option(
+    "session", "the session of the claim, if its process or terminal is another; default: IMI_SESSION_ID", value="ID"
 )
 EPOCH = Option("epoch", "refuse if the claim has another epoch", value="N", number=True)
 
@@ -26,6 +34,34 @@ def agent(context: Context, request: Request) -> str:
     if name.startswith(OURS):
         raise UsageError(f"agent {safe(name)!r} is reserved for imi itself: choose another name", code="bad-agent")
     return name
+
+
+def caller(request: Request) -> Caller:
+    """The calling process and session. `--pid` or IMI_AGENT_PID names the agent's process, `--session` or IMI_SESSION_ID
+    its session."""
+    given, source = request.text("session"), "--session"
+    if given is None:
+        given, source = os.environ.get("IMI_SESSION_ID") or None, "IMI_SESSION_ID"
+    if given is not None and (not given.strip() or not given.isprintable() or len(given) > MAX_SESSION):
+        raise UsageError(
+            f"{source} must be a text of at most {MAX_SESSION} characters without control characters",
+            code="bad-session",
+        )
+    return claim_holder.identify_caller(given, pid(request))
+
+
+def pid(request: Request) -> int | None:
+    """The agent's process: `--pid`, else IMI_AGENT_PID; None: no process is named."""
+    given, source = request.number("pid"), "--pid"
+    if given is None:
+        text, source = os.environ.get("IMI_AGENT_PID"), "IMI_AGENT_PID"
+        if not text:
+            return None
+        given = float(text) if text.isdecimal() and text.isascii() and len(text) < 11 else 0.0
+    number = int(given)
+    if number != given or not 0 < number < 1 << 31:
+        raise UsageError(f"{source} must be the number of a process", code="bad-pid")
+    return number
 
 
 def epoch(request: Request) -> int | None:

@@ -9,7 +9,7 @@ from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import claim_requests, db, worktrees
+from imi_monitor.store import claim_holder, claim_requests, db, worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ def find(context: Context, request: Request) -> tuple[Target, Claim | None]:
 def release(context: Context, request: Request, found: Target, claim: Claim | None, dirty: bool | None) -> Outcome:
     """Release the claim; `dirty` None: git has not been asked yet."""
     agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)
+    caller = claim_options.caller(request)
     claim = refuse(context, request, found, claim, dirty)
+    its_own = claim.agent_id == agent and claim_holder.holds(claim, caller)
     released, before = db.transact_unsynced(
         context.connection,
         claim_requests.release,
@@ -38,10 +40,11 @@ def release(context: Context, request: Request, found: Target, claim: Claim | No
         force=request.flag("force"),
         reason=request.text("reason"),
         outcome=request.text("outcome"),
+        caller=caller,
     )
     if not released:
-        raise ownership.not_yours(context, found, before, agent, epoch)
-    return _outcome(context, request, found, before, agent)
+        raise ownership.not_yours(context, found, before, agent, epoch, caller)
+    return _outcome(context, request, found, before, agent, forced=not its_own)
 
 
 def refuse(context: Context, request: Request, found: Target, claim: Claim | None, dirty: bool | None) -> Claim:
@@ -63,9 +66,10 @@ def refuse(context: Context, request: Request, found: Target, claim: Claim | Non
 def _refuse_other_agent(context: Context, request: Request, found: Target, claim: Claim) -> None:
     """Refuse early, before git runs; the transaction decides."""
     agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)
-    if claim.agent_id != agent:
+    caller = claim_options.caller(request)
+    if claim.agent_id != agent or not claim_holder.holds(claim, caller):
         if not request.flag("force"):
-            raise ownership.not_yours(context, found, claim, agent, epoch)
+            raise ownership.not_yours(context, found, claim, agent, epoch, caller)
         if request.text("reason") is None:
             raise UsageError(
                 f"{ownership.held_by(claim)}: --force needs --reason TEXT, which the owner sees", code="no-reason"
@@ -93,10 +97,9 @@ def _refuse_dirty(context: Context, found: Target, dirty: bool | None) -> None:
         raise Refused(f"{name} has uncommitted changes: commit them first, {instead}", code="dirty")
 
 
-def _outcome(context: Context, request: Request, found: Target, before: Claim, agent: str) -> Outcome:
+def _outcome(context: Context, request: Request, found: Target, before: Claim, agent: str, *, forced: bool) -> Outcome:
     warning = _mirror(context, found, before) if found.repository.cluster else None
     row = worktrees.get(context.connection, *before.key)
-    forced = before.agent_id != agent
     data = {
         **ownership.answer_data(context, found, before),
         "state": "free",

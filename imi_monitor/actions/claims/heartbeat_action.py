@@ -24,19 +24,20 @@ class HeartbeatAction(Action):
         " with exit status 1: stop working in the worktree then."
     )
     arguments = (claim_options.NAME,)
-    options = (claim_options.AGENT, claim_options.EPOCH)
+    options = (claim_options.AGENT, claim_options.SESSION, claim_options.EPOCH)
     hot = True
 
     def run(self, context: Context, request: Request) -> Outcome:
         agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)
+        caller = claim_options.caller(request)
         found = ownership.find(context, request)
         if found.repo_name is None:
             raise ownership.not_yours(context, found, None, agent, epoch)
         accepted, claim = db.transact_unsynced(
-            context.connection, claim_requests.heartbeat, found.repo_name, found.name, agent, epoch
+            context.connection, claim_requests.heartbeat, found.repo_name, found.name, agent, epoch, caller
         )
         if not accepted:
-            raise ownership.not_yours(context, found, claim, agent, epoch)
+            raise ownership.not_yours(context, found, claim, agent, epoch, caller)
         ttl = f", stale after {times.age(claim.ttl_seconds)} of silence" if claim.ttl_seconds else ""
         line = f"{safe(found.name)} is yours, {safe(agent)} (epoch {claim.epoch}{ttl})"
         return Outcome([line], ownership.answer_data(context, found, claim))

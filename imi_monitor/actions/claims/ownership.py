@@ -9,18 +9,20 @@ import os
 
 from imi_monitor import host
 from imi_monitor.actions import worktree_lookup
+from imi_monitor.actions.action import Request
+from imi_monitor.actions.claims import claim_options
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
-from imi_monitor.store import claims, worktrees
+from imi_monitor.store import claim_holder, claims, worktrees
 from imi_monitor.store.claim_requests import ClaimTarget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
+    from imi_monitor.store.claim_holder import Caller
     from imi_monitor.store.claims import Claim
 
 
@@ -99,6 +101,21 @@ def held_by(claim: Claim) -> str:
     return owner + task
 
 
+def another_holder(claim: Claim) -> str:
+    """The process or session that holds a claim whose owner has the caller's name."""
+    if claim.pid is not None and host.is_alive(claim.host, claim.boot, claim.pid, claim.pid_started) is not False:
+        name = host.process_name(claim.pid)
+        return f"by its process {claim.pid}{f' ({safe(name)})' if name else ''} and not by this one"
+    return f"from another session ({safe(claim_holder.shown_session(claim) or '?')})"
+
+
+def is_anothers(claim: Claim, agent: str) -> bool:
+    """Whether another agent, or another living holder with this agent's name, has the worktree."""
+    if claim.agent_id != agent:
+        return claim.agent_id is not None
+    return claims.state(claim) != "dead" and not claim_holder.holds(claim, claim_options.caller(Request("", {})))
+
+
 def since(moment: str | None) -> str:
     """` since 2026-11-18 14:02:11 UTC (5m ago)`; empty when unknown."""
     parsed = times.parse(moment)
@@ -107,7 +124,9 @@ def since(moment: str | None) -> str:
     return f" since {parsed.strftime('%Y-%m-%d %H:%M:%S')} UTC ({times.age_of(moment)} ago)"
 
 
-def not_yours(context: Context, found: Target, claim: Claim | None, agent: str, epoch: int | None) -> Refused:
+def not_yours(
+    context: Context, found: Target, claim: Claim | None, agent: str, epoch: int | None, caller: Caller | None = None
+) -> Refused:
     """The refusal for an agent that does not hold this claim: it was taken (by which agent and why), is another's, or is free."""
     name = safe(found.name)
     data = claim_data(claim) if claim else None
@@ -117,10 +136,24 @@ def not_yours(context: Context, found: Target, claim: Claim | None, agent: str, 
             f"{lost or f'{name} is not claimed'}: `imi claim {name}` claims it", code="not-claimed", data=data
         )
     if claim.agent_id == agent:
+        if caller is not None and not claim_holder.holds(claim, caller) and claims.state(claim) != "dead":
+            return _anothers(context, claim, agent, epoch)
         return _outdated(context, claim, agent, epoch)
     lost = _loss(context, claim, agent, epoch)
     sentence = f"{lost}; {held_by(claim)}" if lost else f"{held_by(claim)}, not by {safe(agent)}"
     return Refused(sentence + ": ask the owner, or wait with `imi claim --wait SECONDS`", code="not-owner", data=data)
+
+
+def _anothers(context: Context, claim: Claim, agent: str, epoch: int | None) -> Refused:
+    """The refusal for another process or session that has the owner's name."""
+    lost = _loss(context, claim, agent, claim.epoch - 1 if epoch is None else epoch)
+    sentence = f"{held_by(claim)}, {another_holder(claim)}"
+    return Refused(
+        f"{f'{lost}; ' if lost else ''}{sentence}: prove that you are it with --session ID,"
+        " or wait with `imi claim --wait SECONDS`",
+        code="not-owner",
+        data=claim_data(claim),
+    )
 
 
 def _outdated(context: Context, claim: Claim, agent: str, epoch: int | None) -> Refused:
@@ -177,6 +210,7 @@ def claim_data(claim: Claim) -> dict[str, object]:
         "ttl_seconds": claim.ttl_seconds,
         "host": claim.host,
         "pid": claim.pid,
+        "session": claim_holder.shown_session(claim),
     }
 
 

@@ -41,6 +41,7 @@ class ReleaseAction(Action):
     arguments = (claim_options.NAME,)
     options = (
         claim_options.AGENT,
+        claim_options.SESSION,
         claim_options.EPOCH,
         Option(
             "dirty-ok",
@@ -61,6 +62,7 @@ class ReleaseAction(Action):
     def refuse(self, context: Context, request: Request) -> None:
         claim_options.agent(context, request)
         claim_options.epoch(request)
+        claim_options.caller(request)
         claim_options.short_text(request, "reason")
         outcome = request.text("outcome")
         if outcome is not None and outcome not in REPORTABLE_OUTCOMES:

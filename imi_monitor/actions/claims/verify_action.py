@@ -6,13 +6,14 @@ from imi_monitor.actions.action import Action, Outcome
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
-from imi_monitor.store import claims
+from imi_monitor.store import claim_holder, claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
+    from imi_monitor.store.claim_holder import Caller
     from imi_monitor.store.claims import Claim
 
 
@@ -33,33 +34,36 @@ class VerifyAction(Action):
         " repository and an unknown worktree give 2."
     )
     arguments = (claim_options.NAME,)
-    options = (claim_options.AGENT, claim_options.EPOCH)
+    options = (claim_options.AGENT, claim_options.SESSION, claim_options.EPOCH)
     changes = False
     answers_by_status = True
     hot = True
 
     def run(self, context: Context, request: Request) -> Outcome:
         agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)
+        caller = claim_options.caller(request)
         try:
             found = ownership.find(context, request)
             claim = ownership.claim_of(context, found)
         except (ImiError, OSError) as error:
             raise _unknown(error) from error
-        if claim is None or not _is_mine(claim, agent, epoch):
-            raise _not_mine(context, found, claim, agent, epoch)
+        if claim is None or not _is_mine(claim, agent, epoch, caller):
+            raise _not_mine(context, found, claim, agent, epoch, caller)
         line = f"{safe(found.name)} is yours, {safe(agent)} (epoch {claim.epoch})"
         return Outcome([line], {**ownership.answer_data(context, found, claim), "mine": True})
 
 
-def _is_mine(claim: Claim, agent: str, epoch: int | None) -> bool:
+def _is_mine(claim: Claim, agent: str, epoch: int | None, caller: Caller) -> bool:
     if claim.agent_id != agent or (epoch is not None and epoch != claim.epoch):
         return False
-    return claims.state(claim) in ("held", "stale")
+    return claims.state(claim) in ("held", "stale") and claim_holder.holds(claim, caller)
 
 
-def _not_mine(context: Context, found: Target, claim: Claim | None, agent: str, epoch: int | None) -> Refused:
+def _not_mine(
+    context: Context, found: Target, claim: Claim | None, agent: str, epoch: int | None, caller: Caller
+) -> Refused:
     """The usual refusal, with the state in its data even if the worktree was never claimed."""
-    refused = ownership.not_yours(context, found, claim, agent, epoch)
+    refused = ownership.not_yours(context, found, claim, agent, epoch, caller)
     refused.data = {
         "worktree_name": found.name,
         "state": "free",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from imi_monitor import host
+from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.removal import ignored_files, placement_checks
 from imi_monitor.actions.worktree_lookup import git_in, trunk_branch
 from imi_monitor.git import git_admin_dir, lock_files
@@ -109,7 +110,7 @@ def _check_claim(context: Context, inspected: WorktreeInspection, agent: str) ->
     inspected.claim = claims.current(context.connection, found.repo_name, found.name)
     _check_presence_lock(context, inspected, agent)
     state = claims.state(inspected.claim)
-    if state in ("held", "stale") and inspected.claim.agent_id != agent:
+    if state in ("held", "stale") and ownership.is_anothers(inspected.claim, agent):
         silent = ", but has been silent for long" if state == "stale" else ""
         inspected.add("claimed", f"{safe(inspected.claim.agent_id or '?')} has claimed it{silent}", override=YES_REALLY)
 

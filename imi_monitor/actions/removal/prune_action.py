@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from imi_monitor import presence
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.removal import safe_removal, unlisted_entries
 from imi_monitor.git import layout
 from imi_monitor.model import times
@@ -125,7 +126,7 @@ def _claimed(context: Context, found: Target, agent: str) -> str | None:
     if found.repo_name is None:
         return None
     claim = claims.current(context.connection, found.repo_name, found.name)
-    if claim.agent_id in (None, agent) or claims.state(claim) == "dead":
+    if not ownership.is_anothers(claim, agent) or claims.state(claim) == "dead":
         return None
     return f"{safe(claim.agent_id or '?')} has claimed it"
 

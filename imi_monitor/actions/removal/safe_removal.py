@@ -339,7 +339,9 @@ def _claim_data(claim: claims.Claim) -> dict[str, object]:
 def _claim_before(operation: operations.Operation) -> claims.Claim:
     kept = operation.data["before"]
     assert isinstance(kept, dict)
-    return claims.Claim(tuple(kept[name] for name in claims.Claim.columns.split(", ")), foreign=bool(kept["foreign"]))
+    return claims.Claim(
+        tuple(kept.get(name) for name in claims.Claim.columns.split(", ")), foreign=bool(kept["foreign"])
+    )
 
 
 def _number(operation: operations.Operation, name: str) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.claims import ownership
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError, Refused
@@ -183,10 +184,11 @@ def _require_clean(context: Context, found: Target, agent: str) -> None:
 
     shown = safe(found.name)
     if found.repo_name is not None:
-        holder = claims.current(context.connection, found.repo_name, found.name).agent_id
-        if holder not in (None, agent):
+        holder = claims.current(context.connection, found.repo_name, found.name)
+        if ownership.is_anothers(holder, agent):
             raise Refused(
-                f"{shown} is claimed by {safe(holder or '')}: let its owner merge, or take it over", code="claimed"
+                f"{shown} is claimed by {safe(holder.agent_id or '')}: let its owner merge, or take it over",
+                code="claimed",
             )
     admin = found.admin_dir or found.repository.common_dir
     in_progress = operation_in_progress(admin)

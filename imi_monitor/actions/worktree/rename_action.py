@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from imi_monitor import host, presence
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.claims import ownership
 from imi_monitor.model import names
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
@@ -141,7 +142,7 @@ def _refuse(context: Context, found: Target, new_name: str, agent: str, *, force
         raise Refused(f"{safe(new_name)} differs from {safe(twin)} only in case: choose another name", code="case-twin")
     if found.repo_name is not None:
         holder = claims.current(context.connection, found.repo_name, found.name)
-        if holder.agent_id not in (None, agent):
+        if ownership.is_anothers(holder, agent):
             raise Refused(
                 f"{shown} is claimed by {safe(holder.agent_id or '')}: only its owner can rename it", code="claimed"
             )
