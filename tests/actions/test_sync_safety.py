@@ -168,6 +168,11 @@ def test_tracked_files_are_seen_in_every_kind_of_index(world: World, setting: tu
         (lambda w: (w.home / "sync/repo/x").symlink_to("x"), "x", "is a broken link"),
         (lambda w: (w.home / "sync/repo/x").symlink_to("../global"), "x", "not a regular file"),
         (lambda w: os.mkfifo(w.home / "sync/repo/x"), "x", "not a regular file"),
+        (lambda w: w.share(".gitattributes"), ".gitattributes", "git follows no link of that name"),
+        (lambda w: w.share(".gitignore"), ".gitignore", "git follows no link of that name"),
+        (lambda w: w.share("a/b/.GitIgnore"), "a/b/.GitIgnore", "git follows no link of that name"),
+        (lambda w: w.share(".gitmodules"), ".gitmodules", "git follows no link of that name"),
+        (lambda w: w.share(".mailmap"), ".mailmap", "git follows no link of that name"),
     ],
 )
 def test_sources_that_are_refused(world: World, make: Callable[[World], object], where: str, reason: str) -> None:
@@ -179,6 +184,24 @@ def test_sources_that_are_refused(world: World, make: Callable[[World], object],
     assert list(told) == [f"sync/repo/{where}"] and reason in told[f"sync/repo/{where}"], told
     assert tree_hash(world.trunk.path / ".git" / "hooks") == git_dir
     oracle.check()
+
+
+@pytest.mark.parametrize("name", [".gitattributes", "a/.gitignore", ".mailmap"])
+def test_a_link_that_git_does_not_follow_is_removed_and_git_is_quiet(world: World, name: str) -> None:
+    """An earlier version made it, and listed it in info/exclude."""
+    source = world.share(name)
+    world.share("free")
+    place = world.feat.path / name
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(os.path.relpath(source, place.parent))
+    exclude = world.trunk.path / ".git" / "info" / "exclude"
+    with shared_names.ExcludeBlock(str(exclude.parent.parent)) as block:
+        block.put({name})
+    result = world.sync()
+    assert not os.path.lexists(place) and os.path.islink(world.feat.path / "free")
+    assert (result.total("removed"), name in exclude.read_text()) == (1, False)
+    done = subprocess.run(["git", "status", "--porcelain"], cwd=world.feat.path, capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
 
 
 @pytest.mark.parametrize("where", ["../outside", "trunk-main/.git", "sync/../../outside", "/etc", "out"])

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from imi_monitor.git.layout import Repository
 
 MOST_FILES = 2000  # more is a tree such as node_modules, which links in every worktree are not meant for
+# git opens these without following a link, and then reports "Too many levels of symbolic links" at every command
+_NOT_FOLLOWED = (".gitattributes", ".gitignore", ".gitmodules", ".mailmap")
 _LITTER = (".DS_Store", "Thumbs.db")
 _LITTER_ENDS = ("~", ".swp", ".swo", ".swx", ".tmp")
 
@@ -123,7 +125,7 @@ def _is_litter(name: str) -> bool:
 
 
 def _add_file(shared: SharedFiles, folder: str, name: str, path: str) -> None:
-    problem = _source_problem(shared.home, path) or _clash(shared, folder, name)
+    problem = _link_problem(name) or _source_problem(shared.home, path) or _clash(shared, folder, name)
     if problem is not None:
         shared.refused.append((f"{folder}/{name}", problem))
         shared.refused_names.add(name)
@@ -140,6 +142,12 @@ def _add_file(shared: SharedFiles, folder: str, name: str, path: str) -> None:
     source = SharedFile(name, folder, path)
     shared.sources[name] = source
     shared.folders.update(dict.fromkeys(folders_above(name), source))
+
+
+def _link_problem(name: str) -> str | None:
+    if os.path.basename(name).casefold() not in _NOT_FOLLOWED:
+        return None
+    return "git follows no link of that name: commit the file, or write its lines into .git/info"
 
 
 def _source_problem(home: str, path: str) -> str | None:
