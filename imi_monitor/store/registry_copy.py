@@ -16,8 +16,8 @@ from imi_monitor.store import claims, db, events, registry_identity
 _PAGES = 512  # copied between two looks for a cancellation
 # Rows about this machine's disk and this file at this moment: a copy never replaces them.
 _KEPT = ("operations", "claim_queue", "trust", "registry")
-# Rows that are added from a copy where they are missing: what was removed since the copy stays restorable.
-_ADDED = ("trash",)
+# Rows that are added from a copy where they are missing: what was removed since the copy stays restorable, in its repository.
+_ADDED = ("repositories", "trash")
 
 
 def copy_registry(path: str, target: str, cancelled: Callable[[], bool] = lambda: False) -> None:

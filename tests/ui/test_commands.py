@@ -81,6 +81,7 @@ def test_a_displaced_default_key_is_reported_once(repo: Repo, tmp_path: Path) ->
 
     async def play(app: ImiApp, _pilot: Pilot[Any]) -> None:
         reported.append([text for text in toasts(app) if "Claim" in text and "[ui.keymap]" in text])
+        app.layout_file.flush()  # as `q` does
 
     run_dashboard(repo, play, preferences=chosen)
     run_dashboard(repo, play, preferences=chosen)

@@ -22,6 +22,7 @@ def test_claim_release_remove_undo_review(
     tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IMI_AGENT_ID", "ada-1")
+    monkeypatch.setenv("IMI_SESSION_ID", "of-this-test")  # the dashboard's claim is released from outside its tmux pane
     forge = Forge.create(tmp_path)
     made = ran("feat", "api", "--json", cwd=forge.app.path).data
     api = Path(made["worktree_path"])
