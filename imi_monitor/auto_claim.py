@@ -165,7 +165,7 @@ def _find_worktree(context: Context, agent: Agent) -> Target | None:
 
 
 def _release(context: Context, automatic: AutomaticClaim) -> list[str]:
-    if not db.transact(context.connection, automatic_claims.release, automatic):
+    if not db.transact_with_ballast(context.connection, automatic_claims.release, automatic):
         return []
     folder = repositories.list_common_dirs(context.connection).get(automatic.repo_name)
     lock = None

@@ -87,7 +87,9 @@ class Context:
 
     def close(self) -> None:
         if self._connection is not None:
-            self._connection.close()
+            from imi_monitor.store import db
+
+            db.close(self._connection)
             self._connection = None
 
     @property

@@ -114,6 +114,7 @@ class _CallingConnection:
     def execute(self, _sql: str, parameters: tuple[_Call]) -> _CallingConnection:
         if self._connection is None:
             self._connection = self._connect()
+            db.spare_ballast(self._connection)  # what the engine records can wait for space
         parameters[0].run(self._connection)
         return self
 

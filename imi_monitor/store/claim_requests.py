@@ -284,7 +284,7 @@ def _release_unsynced(connection: sqlite3.Connection, answer: ClaimAnswer) -> No
     if answer.how == "renewed" or claim.agent_id is None:
         return  # the agent held it before
     try:
-        db.transact_unsynced(connection, release, *claim.key, claim.agent_id, claim.epoch)
+        db.transact_unsynced_with_ballast(connection, release, *claim.key, claim.agent_id, claim.epoch)
     except RegistryError:
         return  # the disk is broken: the claim ends with its process
 

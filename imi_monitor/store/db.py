@@ -15,7 +15,7 @@ from imi_monitor.store import registry_file, schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Concatenate, ParamSpec, TypeVar
 
     from imi_monitor.model.errors import RegistryError
@@ -48,14 +48,15 @@ class RegistryConnection(sqlite3.Connection):
     unsynced = False  # its commits do not wait for the disk
     has_wal = False  # the file has a write-ahead log, which cannot be switched off while we are connected
     stands_in_for: RegistryError | None = None  # why the real registry cannot be used: this one is empty
+    kept_ballast = registry_file.KEPT_FOR_RELEASES  # the bytes of the ballast that a full disk does not cost
 
 
 def connect(path: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """An open registry of the current schema. Any failure is one RegistryError and changes nothing."""
     real, fresh = registry_file.check_file(path, create)
     if fresh:
-        registry_file.create_ballast(real)
-    return _retry_with_room(real, path, lambda: _open(real, fresh, busy_seconds))
+        registry_file.lay_ballast(real)
+    return _retry_with_room(real, path, lambda: _open(real, fresh, busy_seconds), None)
 
 
 def transact(
@@ -66,7 +67,7 @@ def transact(
 ) -> T:
     """Run `work(connection, …)` as one transaction; returns its result once it is on disk.
 
-    On a full disk `work` runs a second time after a rollback: it must have no effect outside its transaction.
+    On a full disk `work` runs again after a rollback: it must have no effect outside its transaction.
     """
     _set_sync(connection, False)
     return _transact(connection, work, *args, **kwargs)
@@ -101,6 +102,45 @@ def transact_unsynced(
     """
     _set_sync(connection, True)
     return _transact(connection, work, *args, **kwargs)
+
+
+def transact_with_ballast(
+    connection: sqlite3.Connection,
+    work: Callable[Concatenate[sqlite3.Connection, P], T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Like `transact`, for what gives back: releases and removals, of which there are no more than claims and worktrees.
+
+    On a full disk they may use all of the ballast. Other work leaves a part of it, so that every claim can be released.
+    """
+    return _use_whole_ballast(connection, lambda: transact(connection, work, *args, **kwargs))
+
+
+def transact_unsynced_with_ballast(
+    connection: sqlite3.Connection,
+    work: Callable[Concatenate[sqlite3.Connection, P], T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Like `transact_with_ballast`, but without waiting for the disk."""
+    return _use_whole_ballast(connection, lambda: transact_unsynced(connection, work, *args, **kwargs))
+
+
+def _use_whole_ballast(connection: sqlite3.Connection, act: Callable[[], T]) -> T:
+    if not isinstance(connection, RegistryConnection):
+        return act()
+    before, connection.kept_ballast = connection.kept_ballast, 0
+    try:
+        return act()
+    finally:
+        connection.kept_ballast = before
+
+
+def spare_ballast(connection: sqlite3.Connection) -> None:
+    """Let nothing that this connection writes use the ballast: records about the work of others can wait for space."""
+    if isinstance(connection, RegistryConnection):
+        connection.kept_ballast = registry_file.BALLAST_BYTES
 
 
 def _set_sync(connection: sqlite3.Connection, wanted: bool) -> None:
@@ -174,6 +214,37 @@ def leave_open(connection: sqlite3.Connection) -> None:
         _left_open.append(connection)  # a connection without a reference is closed
 
 
+def lend_ballast(connection: sqlite3.Connection, folder: str) -> int:
+    """On a full disk, free the part of the ballast that is not kept for releases, for small files in `folder`.
+
+    Returns what `take_back_ballast` needs; 0 when nothing was freed.
+    """
+    path = _path_of(connection)
+    try:
+        same_disk = os.stat(folder).st_dev == os.stat(os.path.dirname(path)).st_dev
+    except OSError:
+        return 0
+    if not (same_disk and registry_file.is_space_scarce(folder)):
+        return 0
+    size = registry_file.ballast_size(path)
+    while registry_file.cut_ballast(path, registry_file.KEPT_FOR_RELEASES):
+        pass
+    return size
+
+
+def take_back_ballast(connection: sqlite3.Connection, size: int) -> None:
+    """Lay again what `lend_ballast` freed, as far as it was not used."""
+    if size:
+        registry_file.lay_ballast(_path_of(connection), size)
+
+
+def close(connection: sqlite3.Connection) -> None:
+    """Close the connection; on a disk that was full, the room that SQLite's side files leave goes back into the ballast."""
+    path = _path_of(connection)
+    connection.close()
+    restore_ballast(path)
+
+
 def needs_single_checkpointer() -> bool:
     return sqlite3.sqlite_version_info < SAFE_CHECKPOINT
 
@@ -194,9 +265,9 @@ def checkpoint_if_due(connection: sqlite3.Connection, path: str, due_bytes: int 
 
 
 def restore_ballast(path: str) -> None:
-    """Create the ballast file again if a full disk cost it; called by commands that are not hot."""
-    if os.path.exists(path) and not os.path.exists(registry_file.ballast_path(path)):
-        registry_file.create_ballast(path)
+    """Lay the ballast again if a full disk cost some of it; called by commands that are not hot."""
+    if os.path.exists(path) and registry_file.ballast_size(path) < registry_file.BALLAST_BYTES:
+        registry_file.lay_ballast(path)
 
 
 def registry_error(error: Failure, path: str) -> RegistryError:
@@ -206,23 +277,43 @@ def registry_error(error: Failure, path: str) -> RegistryError:
     return registry_file.registry_error(error, path)
 
 
-def _retry_with_room(real: str, path: str, act: Callable[[], T], connection: sqlite3.Connection | None = None) -> T:
-    """Run `act`; on a full disk make room and run it once more, so that claims and removals still work."""
+def _retry_with_room(real: str, path: str, act: Callable[[], T], connection: sqlite3.Connection | None) -> T:
+    """Run `act`; while the disk is full, make some room and run it again, so that claims and removals still work."""
     try:
         return act()
     except Error as error:
-        if not registry_file.is_disk_full(error, real) or not _make_room(real, connection):
+        if not registry_file.is_disk_full(error, real):
             raise registry_error(error, path) from error
+        failure: Failure = error
+    ballast = registry_file.ballast_size(real)
     try:
-        return act()
-    except Error as error:
-        raise registry_error(error, path) from error
+        for _ in _make_room(real, connection):
+            try:
+                return act()
+            except Error as error:
+                if not registry_file.is_disk_full(error, real):
+                    raise registry_error(error, path) from error
+                failure = error
+        raise registry_error(failure, path) from failure
+    finally:
+        if ballast:
+            registry_file.lay_ballast(real, ballast)  # at once, before another program takes what is left of the room
 
 
-def _make_room(real: str, connection: sqlite3.Connection | None) -> bool:
-    """Delete the ballast and move the log into the database, so that the next commit fits into the log."""
-    dropped = registry_file.drop_ballast(real)
-    return (connection is not None and _checkpoint_alone(connection, real, "PASSIVE")) or dropped
+def _make_room(real: str, connection: sqlite3.Connection | None) -> Iterator[None]:
+    """Make a little more room with each step, until there is none left to make.
+
+    Moving the log into the database lets the next commit overwrite the log; for that the database must have room to grow,
+    so each slice of the ballast is followed by a checkpoint. To open the registry, all of the ballast may be used: the
+    side files that need it are deleted again.
+    """
+    if connection is not None and _checkpoint_alone(connection, real, "PASSIVE"):
+        yield
+    keep = connection.kept_ballast if isinstance(connection, RegistryConnection) else 0
+    while registry_file.cut_ballast(real, keep):
+        if connection is not None:
+            _checkpoint_alone(connection, real, "PASSIVE")
+        yield
 
 
 def _open(real: str, fresh: bool, busy_seconds: float) -> sqlite3.Connection:

@@ -16,7 +16,10 @@ from imi_monitor.model.text import safe
 # File systems on which SQLite's locks and shared memory do not work; each kind has lost registries.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "afs", "ceph", "lustre", "gfs", "gluster", "ocfs2", "vboxsf")
 _BALLAST = ".imi-ballast"
-_BALLAST_BYTES = 256 << 10
+BALLAST_BYTES = 512 << 10
+KEPT_FOR_RELEASES = 256 << 10  # other work leaves so much of the ballast; a release takes about 1 KB of it for good
+_BLOCK_BYTES = 4 << 10
+_SLICE_BYTES = 128 << 10  # room for SQLite's side files and one transaction
 _SCARCE_BYTES = 256 << 10
 # SQLite's result codes; the `sqlite3` module names them only in newer versions.
 _FULL, _IO_ERROR, _CANNOT_OPEN = 13, 10, 14
@@ -76,30 +79,45 @@ def is_remote(kind: str) -> bool:
     return kind.startswith(_REMOTE) and kind != "fuseblk"
 
 
-def create_ballast(path: str) -> None:
-    """Reserve disk space by a file that is deleted when the disk is full."""
-    target = ballast_path(path)
+def lay_ballast(path: str, size: int = BALLAST_BYTES) -> None:
+    """Reserve disk space in a file that is shortened when the disk is full: `size` bytes, or what there is room for."""
     try:
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        handle = os.open(
+            ballast_path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
     except OSError:
-        return  # it exists already, or there is no space to reserve
+        return  # there is no space to reserve
     try:
-        # random bytes, because a compressing file system reserves no space for zeros
-        whole = os.write(handle, os.urandom(_BALLAST_BYTES)) == _BALLAST_BYTES
+        missing = size - os.fstat(handle).st_size
+        while missing > 0:  # random bytes, because a compressing file system reserves no space for zeros
+            missing -= os.write(handle, os.urandom(missing))
     except OSError:
-        whole = False
-    os.close(handle)
-    if not whole:
-        drop_ballast(path)
+        return
+    finally:
+        os.close(handle)
 
 
-def drop_ballast(path: str) -> bool:
-    """Delete the reserve; False when there was none."""
+def cut_ballast(path: str, keep: int) -> bool:
+    """Free a slice of the reserve, but leave `keep` bytes of it; False when there is no more than that.
+
+    The first block stays: it takes no room from SQLite, and the file shows that there is a registry.
+    """
+    size, keep = ballast_size(path), max(keep, _BLOCK_BYTES)
+    if size <= keep:
+        return False
     try:
-        os.unlink(ballast_path(path))
+        os.truncate(ballast_path(path), max(keep, size - _SLICE_BYTES))
     except OSError:
         return False
     return True
+
+
+def ballast_size(path: str) -> int:
+    """The bytes that are reserved now."""
+    try:
+        return os.lstat(ballast_path(path)).st_size
+    except OSError:
+        return 0
 
 
 def ballast_path(path: str) -> str:
@@ -111,10 +129,11 @@ def is_disk_full(error: Exception, path: str) -> bool:
     code = getattr(error, "sqlite_errorcode", 0)
     if code & 0xFF == _FULL or code in (_WRITE_FAILED, _SHARED_MEMORY_FAILED):
         return True
-    return code & 0xFF in (_IO_ERROR, _CANNOT_OPEN) and _is_space_scarce(os.path.dirname(path))
+    return code & 0xFF in (_IO_ERROR, _CANNOT_OPEN) and is_space_scarce(os.path.dirname(path))
 
 
-def _is_space_scarce(folder: str) -> bool:
+def is_space_scarce(folder: str) -> bool:
+    """True if the disk of `folder` is nearly out of space or files."""
     try:
         room = os.statvfs(folder)
     except OSError:

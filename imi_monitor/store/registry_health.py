@@ -76,10 +76,14 @@ def _library() -> list[CheckResult]:
 def _space(path: str) -> list[CheckResult]:
     db.restore_ballast(path)
     found = []
-    if os.path.exists(registry_file.ballast_path(path)):
-        found.append(ok("ballast", "256 KB reserved for claims and removals on a full disk"))
+    reserved, wanted = registry_file.ballast_size(path), registry_file.BALLAST_BYTES
+    if reserved >= wanted:
+        found.append(
+            ok("ballast", f"{amounts.size(reserved)} reserved for releases, removals and claims on a full disk")
+        )
     else:
-        found.append(warn("ballast", "no space for it", "free some space on the registry's disk"))
+        says = f"only {amounts.size(reserved)} of {amounts.size(wanted)} reserved for releases, removals and claims"
+        found.append(warn("ballast", says, "free some space on the registry's disk"))
     room = os.statvfs(os.path.dirname(os.path.realpath(path)))
     free = room.f_bavail * room.f_frsize
     if free < _SCARCE:

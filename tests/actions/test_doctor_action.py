@@ -158,7 +158,7 @@ def test_doctor_restores_the_ballast_or_warns(path: str, monkeypatch: pytest.Mon
     os.unlink(registry_file.ballast_path(path))
     assert checks(path)["ballast"]["state"] == "ok"
     os.unlink(registry_file.ballast_path(path))
-    monkeypatch.setattr(registry_file, "create_ballast", lambda _: None)
+    monkeypatch.setattr(registry_file, "lay_ballast", lambda *_: None)
     assert checks(path)["ballast"]["state"] == "warn"
 
 

@@ -19,11 +19,12 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db, events, registry_file, schema, upgrade
-from tests.helpers import ROOT
+from tests.helpers import ROOT, Repo
 
 WORKTREES = 4
 
@@ -278,7 +279,7 @@ def first_opens(path: str, processes: int) -> dict[str, Any]:
 def full_disk(path: str, mutant: str = "") -> dict[str, Any]:
     """Run commands on a file system of 2 MB until it is full, and after that, in a mount namespace of its own."""
     if mutant == "no-ballast":
-        registry_file.create_ballast = lambda _: None
+        registry_file.lay_ballast = lambda *_: None
     connection = db.connect(path)
     acked = {f"before:{number}": db.transact(connection, grant, "feat-0", f"before:{number}") for number in range(20)}
     filler = _fill(os.path.dirname(path))
@@ -304,7 +305,7 @@ def full_disk(path: str, mutant: str = "") -> dict[str, Any]:
     connection = db.connect(path)
     after = more("after", connection, 3)
     db.restore_ballast(path)
-    laid = os.path.exists(registry_file.ballast_path(path))
+    laid = registry_file.ballast_size(path) == registry_file.BALLAST_BYTES
     kept = dict(connection.execute("SELECT agent_id, epoch FROM events"))
     connection.close()
     return {
@@ -330,6 +331,47 @@ def full_disk_at_start(path: str) -> dict[str, Any]:
         "opened": _told(path, lambda connection: db.transact(connection, grant, "feat-0", "released")),
         **check(path),
     }
+
+
+def full_disk_rounds(path: str, repo: str, rounds: int, runaway: bool) -> dict[str, Any]:
+    """Claim and release by the real command on a disk without a free byte; `runaway`: a writer takes what becomes free."""
+    folder = os.path.dirname(path)
+    others = ["feat-b", "feat-c", "feat-d"]
+    for name in ("feat-a", *others):
+        assert _imi(path, repo, "claim", name, "--agent", "first") == "done"
+    assert _imi(path, repo, "release", "feat-a", "--agent", "first") == "done"
+    _fill(folder)
+    seen: dict[str, list[str]] = {"claim": [], "release": [], "last": []}
+    for number in range(rounds):
+        for verb in ("claim", "release"):
+            if verb == "claim" or seen["claim"][-1] == "done":
+                seen[verb].append(_imi(path, repo, verb, "feat-a", "--agent", f"agent-{number}"))
+            if runaway:
+                _fill(folder, f"filler-{number}-{verb}")
+    seen["last"] = [_imi(path, repo, "release", name, "--agent", "first") for name in others]
+    return {verb: sorted(set(found)) for verb, found in seen.items()} | {"claims": seen["claim"].count("done")}
+
+
+def full_disk_removals(path: str, names: list[str]) -> dict[str, Any]:
+    """Remove worktrees by the real command and bring one back, with their repository on the full disk too."""
+    repo = Repo.create(Path(path).parent / "app")
+    for name in names:
+        repo.worktree(name)
+    assert _imi(path, str(repo.path), "claim", names[0], "--agent", "first") == "done"
+    assert _imi(path, str(repo.path), "claims") == "done"
+    _fill(os.path.dirname(path))
+    removed = [_imi(path, str(repo.path), "remove", name, "--agent", "first") for name in names]
+    return {"removed": removed, "undone": _imi(path, str(repo.path), "undo", names[-1]), **check(path)}
+
+
+def _imi(path: str, repo: str, *words: str) -> str:
+    """The code of the answer, or "done"."""
+    argv = [sys.executable, "-m", "imi_monitor", *words, "--db", path, "--json"]
+    done = subprocess.run(argv, cwd=repo, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode == 0:
+        return "done"
+    assert "Traceback" not in done.stderr, done.stderr
+    return str(json.loads(done.stdout)["code"])
 
 
 def _fill(folder: str, name: str = "filler") -> str:

@@ -156,10 +156,10 @@ def test_wal_is_switched_on_again_after_another_program_disabled_it(path: str) -
 
 def test_the_ballast_is_created_again(path: str, registry: sqlite3.Connection) -> None:
     ballast = registry_file.ballast_path(path)
-    assert os.stat(ballast).st_size == 256 << 10
+    assert os.stat(ballast).st_size == registry_file.BALLAST_BYTES
     os.unlink(ballast)
     db.restore_ballast(path)
-    assert os.stat(ballast).st_size == 256 << 10
+    assert os.stat(ballast).st_size == registry_file.BALLAST_BYTES
     os.unlink(ballast)
     db.restore_ballast(path + "-that-is-not-there")
     assert not os.path.exists(ballast)

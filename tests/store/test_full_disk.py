@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ import pytest
 
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db, events, registry_file
+from tests.helpers import Repo
 from tests.store.crash_experiments import experiment
 
+ROUNDS = 40
 _UNSHARE = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--mount", "--map-root-user")
 
 
@@ -62,41 +65,94 @@ def test_a_new_process_can_release_on_a_full_disk(tmp_path: Path, small: tuple[s
     assert found == {"opened": "done", "sound": True, "together": True, "events": 2}
 
 
+@pytest.mark.parametrize("runaway", [False, True])
+def test_every_claim_on_a_full_disk_can_be_released(
+    tmp_path: Path, small: tuple[str, ...], repo: Repo, runaway: bool
+) -> None:
+    """Claims may be refused there; what was claimed, before or since, is given back in every round."""
+    for name in ("feat-a", "feat-b", "feat-c", "feat-d"):
+        repo.worktree(name)
+    found = full(tmp_path, small, "full_disk_rounds", repo=str(repo.path), rounds=ROUNDS, runaway=runaway)
+    assert found["release"] == found["last"] == ["done"], found
+    assert found["claim"] in (["done"], ["done", "registry-full"]), found
+    assert found["claims"] >= 30, found
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("runaway", [False, True])
+def test_every_claim_on_a_full_disk_can_be_released_long(
+    tmp_path: Path, small: tuple[str, ...], repo: Repo, runaway: bool
+) -> None:
+    for name in ("feat-a", "feat-b", "feat-c", "feat-d"):
+        repo.worktree(name)
+    found = full(tmp_path, small, "full_disk_rounds", repo=str(repo.path), rounds=700, runaway=runaway, timeout=900)
+    assert found["release"] == found["last"] == ["done"], found
+    assert found["claim"] == ["done", "registry-full"], found
+
+
+def test_worktrees_on_a_full_disk_can_be_removed_and_brought_back(tmp_path: Path, small: tuple[str, ...]) -> None:
+    found = full(tmp_path, small, "full_disk_removals", names=["feat-a", "feat-b", "feat-c"])
+    assert found["removed"] == ["done"] * 3, found
+    assert found["undone"] == "done", found
+    assert found["sound"], found
+
+
 # The same without a small disk: SQLite's own limit on the size of the file gives the same error -----------------------
 
 
-def test_a_full_disk_costs_the_ballast_and_the_transaction_runs_once(tmp_path: Path) -> None:
-    path = str(tmp_path / "iMi.db")
-    runs = []
+def failing(path: str, times: int) -> tuple[list[int], Callable[[sqlite3.Connection], None]]:
+    """A transaction that finds the disk full so many times, and the size of the ballast at each of its runs."""
+    runs: list[int] = []
 
     def act(connection: sqlite3.Connection) -> None:
-        runs.append(os.path.exists(registry_file.ballast_path(path)))
+        runs.append(registry_file.ballast_size(path) >> 10)
         events.append_row(connection, "act")
-        if len(runs) == 1:
+        if len(runs) <= times:
             raise full_error()
 
+    return runs, act
+
+
+def test_room_is_made_step_by_step_and_the_ballast_is_laid_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "iMi.db")
     with closing(db.connect(path)) as connection:
-        db.transact(connection, act)
-        assert runs == [True, False]
-        assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
-        runs.clear()
-        db.transact(connection, act)  # the ballast is gone; moving the log into the database makes room too
-        assert runs == [False, False]
-        assert connection.execute("SELECT count(*) FROM events").fetchone() == (2,)
+        for times, sizes in ((0, [512]), (1, [512, 512]), (2, [512, 512, 384]), (3, [512, 512, 384, 256])):
+            runs, act = failing(path, times)
+            before = connection.execute("SELECT count(*) FROM events").fetchone()[0]
+            db.transact(connection, act)
+            assert runs == sizes
+            assert connection.execute("SELECT count(*) FROM events").fetchone()[0] == before + 1
+            assert registry_file.ballast_size(path) == registry_file.BALLAST_BYTES
+
+
+def test_a_part_of_the_ballast_is_for_releases_and_removals(tmp_path: Path) -> None:
+    path = str(tmp_path / "iMi.db")
+    with closing(db.connect(path)) as connection:
+        for transact, sizes in (
+            (db.transact, [512, 512, 384, 256]),
+            (db.transact_unsynced, [512, 512, 384, 256]),
+            (db.transact_with_ballast, [512, 512, 384, 256, 128, 4]),
+            (db.transact_unsynced_with_ballast, [512, 512, 384, 256, 128, 4]),
+        ):
+            runs, act = failing(path, 99)
+            with pytest.raises(RegistryError):
+                transact(connection, act)
+            assert runs == sizes
+        db.spare_ballast(connection)
+        runs, act = failing(path, 99)
+        with pytest.raises(RegistryError):
+            db.transact(connection, act)
+        assert runs == [512, 512]
+    assert registry_file.ballast_size(path) == registry_file.BALLAST_BYTES
 
 
 def test_a_disk_that_stays_full_is_one_clear_error(tmp_path: Path) -> None:
-    runs = []
-
-    def act(connection: sqlite3.Connection) -> None:
-        runs.append(events.append_row(connection, "act"))
-        raise full_error()
-
-    with closing(db.connect(str(tmp_path / "iMi.db"))) as connection:
+    path = str(tmp_path / "iMi.db")
+    _, act = failing(path, 99)
+    with closing(db.connect(path)) as connection:
         with pytest.raises(RegistryError, match="no space left on its disk: free some") as caught:
             db.transact(connection, act)
         assert caught.value.code == "registry-full"
-        assert len(runs) == 2
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (0,)
 
 
@@ -111,17 +167,22 @@ def full_error() -> sqlite3.Error:
     raise AssertionError("SQLite took more pages than it was allowed")
 
 
-def test_a_ballast_that_does_not_fit_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ballast_takes_what_room_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "iMi.db")
+    write = os.write
 
-    def no_room(_handle: int, _data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def little_room(handle: int, data: bytes) -> int:
+        if os.fstat(handle).st_size >= 100 << 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, data[: 50 << 10])
 
-    for write in (no_room, lambda _handle, data: len(data) // 2):
-        with monkeypatch.context() as patch:
-            patch.setattr(registry_file.os, "write", write)
-            registry_file.create_ballast(path)
-        assert not os.path.exists(registry_file.ballast_path(path))
+    with monkeypatch.context() as patch:
+        patch.setattr(registry_file.os, "write", little_room)
+        registry_file.lay_ballast(path)
+    assert registry_file.ballast_size(path) == 100 << 10
+    assert not registry_file.cut_ballast(path, 100 << 10)
+    assert registry_file.cut_ballast(path, 0) and registry_file.ballast_size(path) == 4 << 10
+    assert not registry_file.cut_ballast(path, 0)
 
 
 def test_errors_other_than_a_full_disk_keep_the_ballast(tmp_path: Path) -> None:

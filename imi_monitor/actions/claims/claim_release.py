@@ -31,7 +31,7 @@ def release(context: Context, request: Request, found: Target, claim: Claim | No
     caller = claim_options.caller(request)
     claim = refuse(context, request, found, claim, dirty)
     its_own = claim.agent_id == agent and claim_holder.holds(claim, caller)
-    released, before = db.transact_unsynced(
+    released, before = db.transact_unsynced_with_ballast(
         context.connection,
         claim_requests.release,
         *claim.key,

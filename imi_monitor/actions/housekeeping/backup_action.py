@@ -205,7 +205,7 @@ def _replace_file(real: str, aside: str, copy: str) -> list[str]:
         raise Refused(
             f"{safe(real)} was made by another program at the same moment: try again", code="exists"
         ) from None
-    registry_file.create_ballast(real)
+    registry_file.lay_ballast(real)
     return moved
 
 

@@ -69,14 +69,16 @@ def purge_candidates(
 def purge_entry(context: Context, entry: trash.TrashEntry, *, agent: str) -> PurgedEntry:
     """Make one entry unreachable. Its files are deleted afterwards by `delete_in_background` or `delete_now`."""
     trashed = restore.trashed_worktree(context, entry)
-    operation = db.transact(context.connection, _begin, trashed, agent)
+    operation = db.transact_with_ballast(context.connection, _begin, trashed, agent)
     try:
         kept = _put_aside(context, trashed)
-        sweep = db.transact(context.connection, _record_purged, trashed, operation, agent, kept)
+        sweep = db.transact_with_ballast(context.connection, _record_purged, trashed, operation, agent, kept)
     except BaseException as error:
         unchanged = os.path.lexists(trashed.trash_dir)
         with suppress(ImiError):
-            db.transact(context.connection, operations.finish if unchanged else operations.abandon, operation)
+            db.transact_with_ballast(
+                context.connection, operations.finish if unchanged else operations.abandon, operation
+            )
         if isinstance(error, OSError):
             raise Refused(f"{safe(trashed.name)} could not be purged: {error.strerror}", code="purge-failed") from error
         raise
@@ -111,7 +113,7 @@ def delete_now(connection: sqlite3.Connection, operation: operations.Operation) 
         _refuse_mounted(aside)
         _delete_tree(aside)
     trash_folder.remove_empty_root(os.path.dirname(aside))
-    db.transact(connection, operations.finish, operation.id)
+    db.transact_with_ballast(connection, operations.finish, operation.id)
 
 
 def _refuse_mounted(folder: str) -> None:
@@ -129,10 +131,12 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     entry = trash.get(context.connection, str(operation.data["id"]))
     trashed = restore.trashed_worktree(context, entry) if entry is not None and entry.kept else None
     if trashed is None or os.path.lexists(trashed.trash_dir) or not os.path.lexists(trashed.trash_dir + SUFFIX):
-        db.transact(context.connection, operations.finish, operation.id)
+        db.transact_with_ballast(context.connection, operations.finish, operation.id)
         return None if trashed is None else f"{safe(trashed.name)} is still in the trash: its purge was interrupted"
     kept = _put_aside(context, trashed)
-    sweep = db.transact(context.connection, _record_purged, trashed, operation.id, str(operation.data["by"]), kept)
+    sweep = db.transact_with_ballast(
+        context.connection, _record_purged, trashed, operation.id, str(operation.data["by"]), kept
+    )
     delete_in_background(context, [sweep])
     return f"completed the interrupted purge of {safe(trashed.name)}"
 
@@ -236,7 +240,7 @@ def sweep(database: str, wanted: list[str], started: Callable[[], None]) -> None
     try:
         named = [one for one in operations.list_unfinished(connection) if one.id in wanted and one.kind == SWEEP]
         # one process adopts each operation: a recovery may have started a second sweeper
-        mine = [one for one in named if db.transact(connection, operations.adopt, one)]
+        mine = [one for one in named if db.transact_with_ballast(connection, operations.adopt, one)]
         started()
         for operation in mine:
             delete_now(connection, operation)

@@ -44,14 +44,17 @@ def restore_worktree(context: Context, entry: trash.TrashEntry, *, agent: str) -
     refuse_restore(context, trashed)
     operation = db.transact(context.connection, _begin, trashed, agent)
     git = context.git(layout.repository_at(trashed.common_dir))
+    lent = db.lend_ballast(context.connection, trashed.common_dir)
     try:
         result = move_into_place(git, trashed)
-        db.transact(context.connection, _record_restored, trashed, operation, agent)
+        db.transact_with_ballast(context.connection, _record_restored, trashed, operation, agent)
     except BaseException as error:
         _after_failure(context, trashed, operation)
         if isinstance(error, OSError):
             raise restore_failed(trashed, error) from error
         raise
+    finally:
+        db.take_back_ballast(context.connection, lent)
     return result
 
 
@@ -109,17 +112,17 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     """After a crash: complete the restore if the folder has left the trash, else leave the worktree there."""
     entry = trash.get(context.connection, str(operation.data["id"]))
     if entry is None or not entry.kept:
-        db.transact(context.connection, operations.finish, operation.id)
+        db.transact_with_ballast(context.connection, operations.finish, operation.id)
         return None
     trashed = trashed_worktree(context, entry)
     git_admin_dir.remove_head_lock(trashed.admin_dir, (f"{trashed.sha}\n", trashed.head), trash_folder.LOCK_PREFIX)
     if trashed.in_trash or not trash_folder.is_folder(trashed.path, trashed.inode):
-        db.transact(context.connection, operations.finish, operation.id)
+        db.transact_with_ballast(context.connection, operations.finish, operation.id)
         still = "is still in the trash" if trashed.in_trash else f"is neither in the trash nor at {safe(trashed.path)}"
         return f"{safe(trashed.name)} {still}: its restore was interrupted"
     git = context.git(layout.repository_at(trashed.common_dir))
     result = move_into_place(git, trashed)
-    db.transact(context.connection, _record_restored, trashed, operation.id, str(operation.data["by"]))
+    db.transact_with_ballast(context.connection, _record_restored, trashed, operation.id, str(operation.data["by"]))
     on = f", with HEAD detached: {result.detached}" if result.detached else ""
     return f"completed the interrupted restore of {safe(trashed.name)}{on}"
 
@@ -199,4 +202,4 @@ def _after_failure(context: Context, trashed: TrashedWorktree, operation: str) -
     """End the intent if the worktree is still in the trash, else leave it for the next command's recovery."""
     end = operations.finish if trashed.in_trash else operations.abandon
     with suppress(ImiError):
-        db.transact(context.connection, end, operation)
+        db.transact_with_ballast(context.connection, end, operation)

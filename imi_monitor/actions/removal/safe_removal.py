@@ -179,20 +179,24 @@ def _move_failed(found: Target, error: OSError) -> Refused:
 
 def _carry_out(context: Context, inspected: WorktreeInspection, trashed: TrashedWorktree, overrides: Overrides) -> None:
     before = inspected.claim or claims.current(context.connection, trashed.repo_name, trashed.name)
-    operation, epoch = db.transact(context.connection, _begin, trashed, before)
+    operation, epoch = db.transact_with_ballast(context.connection, _begin, trashed, before)
     git = context.git(inspected.found.repository)
+    lent = db.lend_ballast(context.connection, trashed.common_dir)
     try:
         note = trash_note.new_note(context, trashed, before, epoch)
         trash_folder.prepare_entry(trashed.trash_dir)
         trash_note.write_note(note)
         _refuse_if_changed(context, inspected, trashed, epoch, overrides)
         trash_folder.move_to_trash(trashed, git)
-        db.transact(context.connection, _record_removed, trashed, operation, epoch)
+        db.transact_with_ballast(context.connection, _record_removed, trashed, operation, epoch)
         _mirror_presence(context, trashed)
     except BaseException:
         _roll_back(context, trashed, operation, before, epoch, git)
         raise
-    trash_note.complete_note(note)
+    else:
+        trash_note.complete_note(note)
+    finally:
+        db.take_back_ballast(context.connection, lent)
 
 
 def _begin(connection: sqlite3.Connection, trashed: TrashedWorktree, before: claims.Claim) -> tuple[str, int]:
@@ -277,7 +281,7 @@ def _roll_back(
         # else the interrupt came after the last commit: the removal is complete
     except (ImiError, OSError):
         with suppress(ImiError):  # unwritable registry: the operation counts as abandoned when this process ends
-            db.transact(context.connection, operations.abandon, operation)
+            db.transact_with_ballast(context.connection, operations.abandon, operation)
 
 
 def _put_back(
@@ -288,7 +292,7 @@ def _put_back(
     elif os.path.isdir(trashed.admin_dir):
         trash_folder.restore_git_records(trashed)
     trash_folder.discard_entry(trashed.trash_dir)
-    db.transact(context.connection, _cancel_intent, operation, before, epoch)
+    db.transact_with_ballast(context.connection, _cancel_intent, operation, before, epoch)
     _mirror_presence(context, trashed)
 
 
@@ -313,7 +317,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
     if trashed.in_trash and _holds_reservation(context, trashed, epoch):
         note = trash_note.new_note(context, trashed, _claim_before(operation), epoch)
         trash_folder.move_to_trash(trashed, git)
-        db.transact(context.connection, _record_removed, trashed, operation.id, epoch)
+        db.transact_with_ballast(context.connection, _record_removed, trashed, operation.id, epoch)
         _mirror_presence(context, trashed)
         trash_note.complete_note(note)
         return f"completed the interrupted removal of {safe(trashed.name)}: `imi undo {trashed.id}` restores it"
