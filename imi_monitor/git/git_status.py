@@ -117,9 +117,13 @@ def operation_in_progress(admin_dir: str) -> str | None:
 def stashes(git: Git, branch: str | None) -> list[str]:
     """Return the stash entries made on `branch` (None: on a detached HEAD), newest first; all worktrees share one stash."""
     on = branch if branch is not None else "(no branch)"
-    lines = git.lines0("stash", "list", "-z", "--no-show-signature", "--format=%gd: %gs")
     own = (f"WIP on {on}: ", f"On {on}: ")
-    return [line for line in lines if line.partition(": ")[2].startswith(own)]
+    return [line for line in all_stashes(git) if line.partition(": ")[2].startswith(own)]
+
+
+def all_stashes(git: Git) -> list[str]:
+    """Return every stash entry of the repository, newest first."""
+    return git.lines0("stash", "list", "-z", "--no-show-signature", "--format=%gd: %gs")
 
 
 def _sequence(admin_dir: str) -> str | None:

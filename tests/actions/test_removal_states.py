@@ -16,7 +16,7 @@ from imi_monitor.config import database_path
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import claims, db
 from tests.actions.removal_kit import admin_of, assert_same, fingerprint, force, process_inside, remove, undo
-from tests.helpers import Repo
+from tests.helpers import Repo, git
 
 State = Callable[[Repo, Repo], None]
 
@@ -330,6 +330,79 @@ def test_submodules_come_back(repo: Repo, with_submodule: Repo, what: str) -> No
     assert (fingerprint(repo, tree.path), inner.git("rev-parse", "HEAD")) == before
     assert tree.git("submodule", "status").split()[1] == "lib"
     inner.git("log", "-1")
+
+
+def _ignored_in_submodule(inner: Repo) -> None:
+    exclude = Path(inner.git("rev-parse", "--git-path", "info/exclude"))
+    (inner.path / exclude).write_text("secret.txt\nbuild/\n")
+    inner.write("secret.txt", "the only copy\n")
+    inner.write("build/big", "x" * 5000)
+
+
+def _hidden_in_submodule(inner: Repo) -> None:
+    inner.git("update-index", "--assume-unchanged", "README.md")
+    inner.write("README.md", "hidden\n")
+
+
+def _stash_in_submodule(inner: Repo) -> None:
+    inner.write("README.md", "put aside\n")
+    inner.git("stash", "-q")
+
+
+def _bisect_in_submodule(inner: Repo) -> None:
+    inner.git("bisect", "start", "-q")
+
+
+def _repository_in_submodule(inner: Repo) -> None:
+    git("init", "-q", "mine", cwd=inner.path)
+    (inner.path / "mine" / "x").write_text("x")
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["submodule", "submodule of a submodule"])
+@pytest.mark.parametrize(
+    ("make", "code", "words", "names"),
+    [
+        (_ignored_in_submodule, "ignored", "1 ignored file of possible value in submodule", ["secret.txt"]),
+        (_hidden_in_submodule, "hidden", "1 edited file hidden from git", ["README.md"]),
+        (_stash_in_submodule, "submodule", "has 1 stash entry", None),
+        (_bisect_in_submodule, "submodule", "has a bisect in progress", []),
+        (_repository_in_submodule, "nested", "1 nested repository in submodule", ["mine"]),
+    ],
+)
+def test_what_only_a_submodule_has_is_a_reason(  # R1
+    repo: Repo,
+    with_submodule: Repo,
+    tmp_path: Path,
+    make: Callable[[Repo], None],
+    code: str,
+    words: str,
+    names: list[str] | None,
+    deep: bool,
+) -> None:
+    inner = Repo(with_submodule.path / "lib")
+    if deep:
+        other = Repo.create_with_origin(tmp_path / "other-source", tmp_path / "other.git")
+        inner.git("checkout", "-q", "-B", "work")
+        inner.git("submodule", "add", "-q", str(other.path.parent / "other.git"), "other")
+        inner.commit("with a submodule")
+        inner.git("push", "-q", "origin", "work")
+        with_submodule.git("add", "lib")
+        with_submodule.commit("the submodule has one, too")
+        inner = Repo(inner.path / "other")
+        inner.git("checkout", "-q", "--detach")
+    make(inner)
+    with pytest.raises(Refused) as refused:
+        remove(repo, "feat-x")
+    assert told(refused.value) == {code}
+    [reason] = [one for one in (refused.value.data or {})["reasons"] if one["code"] == code]  # type: ignore[attr-defined]
+    at = inner.path.relative_to(with_submodule.path)
+    assert words in reason["sentence"] and str(at) in reason["sentence"]
+    if names is not None:
+        assert reason["names"] == [f"{at}/{name}" for name in names]
+    before = fingerprint(repo, with_submodule.path)
+    remove(repo, "feat-x", **force("feat-x"))
+    undo(repo)
+    assert_same(fingerprint(repo, with_submodule.path), before)
 
 
 def test_a_claim_of_another_needs_both_overrides(repo: Repo) -> None:  # R1

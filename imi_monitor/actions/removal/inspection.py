@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from functools import partial
 
 from imi_monitor import host
 from imi_monitor.actions.claims import ownership
-from imi_monitor.actions.removal import ignored_files, placement_checks
+from imi_monitor.actions.removal import file_checks, placement_checks, submodule_checks
 from imi_monitor.actions.worktree_lookup import git_in, trunk_branch
 from imi_monitor.git import git_admin_dir, lock_files
-from imi_monitor.model.errors import GitError, ImiError
+from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, SHOWN_NAMES, YES_REALLY, Reason, Verdict
 from imi_monitor.store import claims
@@ -80,9 +79,10 @@ def inspect_worktree(context: Context, found: Target, agent: str, *, deep: bool 
     _check_locks(inspected, found.admin_dir)
     inspected.status = inspected.query("what is uncommitted", lambda: status_of(git, with_ignored=True))
     if inspected.status is not None:
-        _check_files(inspected, inspected.status)
-        _check_hidden_edits(inspected, git)
-        _check_submodules(inspected, git)
+        file_checks.check_files(inspected, inspected.status)
+        file_checks.check_ignored(inspected, found.path, inspected.status)
+        file_checks.check_hidden_edits(inspected, git)
+        submodule_checks.check_submodules(inspected, git)
         _check_branch(context, inspected, git, inspected.status, deep=deep)
     return inspected
 
@@ -147,57 +147,6 @@ def _check_locks(inspected: WorktreeInspection, admin_dir: str) -> None:
     for name in held:  # HEAD.lock prevents detaching HEAD, so the branch could not be freed
         override = NEVER if name == "HEAD.lock" else FORCE
         inspected.add("git-busy", lock_files.lock_advice(os.path.join(admin_dir, name)), override=override)
-
-
-def _check_files(inspected: WorktreeInspection, status: GitStatus) -> None:
-    from imi_monitor.git.git_status import operation_in_progress
-
-    untracked = [path for path in status.untracked if not path.endswith("/")]
-    kinds = (
-        ("conflicted", "in conflict", status.conflicted),
-        ("staged", "staged and not committed", status.staged),
-        ("unstaged", "changed and not committed", status.unstaged),
-        ("untracked", "new and not committed", untracked),
-    )
-    for code, words, files in kinds:
-        if files:
-            inspected.add(code, f"{count(len(files), 'file')} {words}", files)
-    admin_dir = inspected.found.admin_dir or ""
-    in_progress = inspected.query("whether a git operation is in progress", lambda: operation_in_progress(admin_dir))
-    if in_progress:
-        inspected.add("operation", f"a {in_progress} is in progress")
-    _check_ignored(inspected, status)
-
-
-def _check_ignored(inspected: WorktreeInspection, status: GitStatus) -> None:
-    """Check what `git status` lists as ignored, and nested repositories, which it does not enter."""
-    beyond = ignored_files.scan_ignored(inspected.found.path, status.ignored, status.untracked)
-    if beyond.valuable:
-        inspected.add("ignored", f"{count(len(beyond.valuable), 'ignored file')} of possible value", beyond.valuable)
-    if beyond.nested:
-        inspected.add(
-            "nested", f"{count(len(beyond.nested), 'nested repository', 'nested repositories')}", beyond.nested
-        )
-    if beyond.foreign:
-        inspected.add(
-            "nested-worktree",
-            f"{count(len(beyond.foreign), 'worktree')} of another repository inside, which that repository would lose",
-            beyond.foreign,
-            NEVER,
-        )
-    if not beyond.complete:
-        override = FORCE if beyond.missed else NOTE
-        inspected.add("ignored-many", "more ignored files than can be checked", override=override)
-
-
-def _check_hidden_edits(inspected: WorktreeInspection, git: Git) -> None:
-    from imi_monitor.git.git_status import hidden_edits
-
-    hidden = inspected.query("whether hidden files were edited", lambda: hidden_edits(git))
-    if hidden:
-        inspected.add(
-            "hidden", f"{count(len(hidden), 'edited file')} hidden from git (assume-unchanged, skip-worktree)", hidden
-        )
 
 
 def _ancestors() -> set[int]:
@@ -291,32 +240,3 @@ def _check_stash(inspected: WorktreeInspection, git: Git, status: GitStatus) -> 
     if entries:
         words = f"{count(len(entries), 'stash entry', 'stash entries')} made here; the repository's stash is kept"
         inspected.add("stash", words, entries, NOTE)
-
-
-def _check_submodules(inspected: WorktreeInspection, git: Git) -> None:
-    from imi_monitor.git import nested_repositories
-
-    for path in (
-        inspected.query("which submodules there are", lambda: list(nested_repositories.nested_paths(git))) or []
-    ):
-        name = os.path.relpath(path, inspected.found.path)
-        state = inspected.query(f"the state of submodule {safe(name)}", partial(_submodule, inspected.found, git, path))
-        if state:
-            inspected.add("submodule", f"submodule {safe(name)} has {state}")
-
-
-def _submodule(found: Target, git: Git, path: str) -> str | None:
-    """What exists only in this submodule: changes, or commits on none of its remotes. Its objects move with the worktree."""
-    from imi_monitor.git import commits, nested_repositories
-    from imi_monitor.git.dirty import is_dirty
-
-    inner = nested_repositories.open_nested(git, path)
-    if inner is None:
-        return "files, but is not initialised" if os.path.isdir(path) and os.listdir(path) else None
-    homes = (os.path.join(found.admin_dir or "", "modules"), os.path.join(found.repository.common_dir, "modules"), path)
-    if not inner.admin_dir.startswith(tuple(os.path.realpath(home) + os.sep for home in homes)):
-        raise GitError(f"its .git file names {safe(inner.admin_dir)}, which is no place for a submodule")
-    if is_dirty(inner):
-        return "uncommitted changes"
-    own = commits.list_commits(inner, "HEAD", options=("--branches", "--not", "--remotes", "--not"))
-    return f"{_commits(own)} on no remote" if own else None
