@@ -59,6 +59,7 @@ class Context:
         self.cancelled = cancelled
         self.choose = choose  # (title, lines) -> the index of the chosen line, or None
         self._emit = emit
+        self.notes: list[str] = []  # what the user should know beside the outcome
         self.process_ends = False  # the process ends afterwards, so the kernel may close the registry
         self.needs_registry = True  # False: reads find an empty registry while the real one cannot be used
         self._problem: RegistryError | None = None
@@ -125,6 +126,7 @@ class Context:
 
             try:
                 self._connection = db.connect(self.database)
+                self.notes += db.notes(self._connection)
             except RegistryError as error:
                 self._problem = error
         return self._problem

@@ -104,6 +104,7 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     with context:
         result = act() if action.needs_registry else _act_without_registry(context, act, again=not action.changes)
     output.end_progress()
+    result.warnings.extend(context.notes)
     if recovered and as_json:
         result.data["settled"] = list(recovered)
     elif recovered:

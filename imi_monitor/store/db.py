@@ -11,14 +11,13 @@ import os
 import time
 
 from imi_monitor.fast.lean_sqlite import sqlite3
+from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import registry_file, schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Concatenate, ParamSpec, TypeVar
-
-    from imi_monitor.model.errors import RegistryError
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -48,15 +47,24 @@ class RegistryConnection(sqlite3.Connection):
     unsynced = False  # its commits do not wait for the disk
     has_wal = False  # the file has a write-ahead log, which cannot be switched off while we are connected
     stands_in_for: RegistryError | None = None  # why the real registry cannot be used: this one is empty
+    notes: tuple[str, ...] = ()  # what was changed to keep other users out of the file
     kept_ballast = registry_file.KEPT_FOR_RELEASES  # the bytes of the ballast that a full disk does not cost
 
 
 def connect(path: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """An open registry of the current schema. Any failure is one RegistryError and changes nothing."""
-    real, fresh = registry_file.check_file(path, create)
+    """An open registry of the current schema, closed to other users. Any failure is one RegistryError and changes no content."""
+    checked = registry_file.check_file(path, create)
+    real, fresh = checked.real, checked.fresh
+    changes = () if checked.private else _close_to_others(path, real)  # first: new side files get the mode of the file
     if fresh:
         registry_file.lay_ballast(real)
-    return _retry_with_room(real, path, lambda: _open(real, fresh, busy_seconds), None)
+    try:
+        connection = _retry_with_room(real, path, lambda: _open(real, fresh, busy_seconds), None)
+    except RegistryError as error:
+        error.details = (*error.details, *changes)
+        raise
+    connection.notes = changes
+    return connection
 
 
 def transact(
@@ -238,6 +246,17 @@ def take_back_ballast(connection: sqlite3.Connection, size: int) -> None:
         registry_file.lay_ballast(_path_of(connection), size)
 
 
+def _close_to_others(path: str, real: str) -> tuple[str, ...]:
+    from imi_monitor.store import registry_access
+
+    return registry_access.close_to_others(path, real)
+
+
+def notes(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """What was changed when it was opened to keep other users out."""
+    return connection.notes if isinstance(connection, RegistryConnection) else ()
+
+
 def close(connection: sqlite3.Connection) -> None:
     """Close the connection; on a disk that was full, the room that SQLite's side files leave goes back into the ballast."""
     path = _path_of(connection)
@@ -316,7 +335,7 @@ def _make_room(real: str, connection: sqlite3.Connection | None) -> Iterator[Non
         yield
 
 
-def _open(real: str, fresh: bool, busy_seconds: float) -> sqlite3.Connection:
+def _open(real: str, fresh: bool, busy_seconds: float) -> RegistryConnection:
     connection = sqlite3.connect(
         _uri(real, fresh), timeout=busy_seconds, isolation_level=None, uri=True, factory=RegistryConnection
     )
@@ -340,7 +359,7 @@ def _uri(real: str, fresh: bool) -> str:
     if not fresh:
         return f"file://{quoted}?mode=rw"
     model = registry_file.ballast_path(real)
-    return f"file://{quoted}?modeof={_quoted(model)}" if os.path.exists(model) else f"file://{quoted}"
+    return f"file://{quoted}?modeof={_quoted(model)}" if registry_file.has_ballast(real) else f"file://{quoted}"
 
 
 def _quoted(path: str) -> str:

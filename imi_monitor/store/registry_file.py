@@ -15,6 +15,7 @@ from imi_monitor.model.text import safe
 
 # File systems on which SQLite's locks and shared memory do not work; each kind has lost registries.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "afs", "ceph", "lustre", "gfs", "gluster", "ocfs2", "vboxsf")
+SIDE_FILES = ("-wal", "-shm", "-journal")
 _BALLAST = ".imi-ballast"
 BALLAST_BYTES = 512 << 10
 KEPT_FOR_RELEASES = 256 << 10  # other work leaves so much of the ballast; a release takes about 1 KB of it for good
@@ -26,11 +27,19 @@ _FULL, _IO_ERROR, _CANNOT_OPEN = 13, 10, 14
 _WRITE_FAILED, _SHARED_MEMORY_FAILED = 778, 4874
 
 
-def check_file(path: str, create: bool) -> tuple[str, bool]:
-    """Refuse an unusable file before SQLite touches it; returns the file's real path and whether it will be new.
+class CheckedFile:
+    """A place for the registry: its real path, whether the file will be new, and whether only this user has access."""
 
-    The ballast and SQLite's side files lie beside the real path, not beside a link to it.
-    """
+    __slots__ = ("fresh", "private", "real")
+
+    def __init__(self, real: str, fresh: bool, private: bool) -> None:
+        self.real = real  # the ballast and SQLite's side files lie beside it, not beside a link to it
+        self.fresh = fresh
+        self.private = private
+
+
+def check_file(path: str, create: bool) -> CheckedFile:
+    """Refuse an unusable file before SQLite touches it; changes nothing."""
     if "\0" in path:
         raise RegistryError(f"{safe(path)} is not a file name: use another one with --db", code="registry-open")
     real = os.path.realpath(path)
@@ -43,15 +52,43 @@ def check_file(path: str, create: bool) -> tuple[str, bool]:
         _make_folder(folder)
         _refuse_read_only(path, folder, None)
         _refuse_remote(path, folder)
-        return real, True
+        return CheckedFile(real, True, _refuse_foreign(path, real, None))
     except OSError as error:
         raise RegistryError(
             f"cannot reach the registry {safe(path)}: {error.strerror}", code="registry-open"
         ) from error
     _refuse_odd(path, real, info)
+    private = _refuse_foreign(path, real, info)
     _refuse_read_only(path, folder, real)
     _refuse_remote(path, folder)
-    return real, False
+    return CheckedFile(real, False, private)
+
+
+def _refuse_foreign(path: str, real: str, info: os.stat_result | None) -> bool:
+    """Refuse what belongs to another user; returns whether all is ours and closed to others, as usual."""
+    if _is_private(real, info):
+        return True
+    from imi_monitor.store import registry_access
+
+    registry_access.refuse_foreign(path, real)
+    return False
+
+
+def _is_private(real: str, info: os.stat_result | None) -> bool:
+    """True in the usual case: file, side files and folder are ours, and closed to others; costs microseconds."""
+    me = os.geteuid()
+    if info is not None and (info.st_uid != me or info.st_mode & 0o077):
+        return False
+    folder = os.stat(os.path.dirname(real))
+    if folder.st_uid != me or folder.st_mode & 0o022:
+        return False
+    for ending in SIDE_FILES:
+        try:
+            if os.lstat(real + ending).st_uid != me:
+                return False
+        except FileNotFoundError:
+            continue
+    return True
 
 
 def filesystem_type(folder: str, mounts: str = "/proc/self/mounts") -> str:
@@ -88,7 +125,8 @@ def lay_ballast(path: str, size: int = BALLAST_BYTES) -> None:
     except OSError:
         return  # there is no space to reserve
     try:
-        missing = size - os.fstat(handle).st_size
+        found = os.fstat(handle)
+        missing = size - found.st_size if _is_own_file(found) else 0
         while missing > 0:  # random bytes, because a compressing file system reserves no space for zeros
             missing -= os.write(handle, os.urandom(missing))
     except OSError:
@@ -114,10 +152,26 @@ def cut_ballast(path: str, keep: int) -> bool:
 
 def ballast_size(path: str) -> int:
     """The bytes that are reserved now."""
+    found = _own_ballast(path)
+    return 0 if found is None else found.st_size
+
+
+def has_ballast(path: str) -> bool:
+    """True if there is a ballast file of ours, however small."""
+    return _own_ballast(path) is not None
+
+
+def _own_ballast(path: str) -> os.stat_result | None:
     try:
-        return os.lstat(ballast_path(path)).st_size
+        found = os.lstat(ballast_path(path))
     except OSError:
-        return 0
+        return None
+    return found if _is_own_file(found) else None
+
+
+def _is_own_file(found: os.stat_result) -> bool:
+    """True unless another user put something else into its place, such as a link to a file of ours."""
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
 
 
 def ballast_path(path: str) -> str:
@@ -178,11 +232,6 @@ def _refuse_odd(path: str, real: str, info: os.stat_result) -> None:
     if not stat.S_ISREG(info.st_mode):
         kind = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
         raise RegistryError(f"the registry {shown} is {kind}: name a file with --db", code="registry-open")
-    if info.st_uid != os.geteuid():
-        raise RegistryError(
-            f"the registry {shown} belongs to another user (uid {info.st_uid}): run as that user, or use --db",
-            code="registry-foreign",
-        )
     if info.st_size == 0 and _is_not_empty(real + "-wal"):
         # SQLite would treat the database as new and delete the log with its commits
         raise RegistryError(

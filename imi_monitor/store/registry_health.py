@@ -11,14 +11,17 @@ from imi_monitor.model import amounts
 from imi_monitor.model.checkup import CheckResult, fail, ok, warn
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import db, operations, registry_file, schema, worktrees
+from imi_monitor.store import db, operations, registry_access, registry_file, schema, worktrees
 
 _SCARCE = 64 << 20
 _MOST_NAMES = 5
 
 
-def check_registry(path: str) -> list[CheckResult]:
-    """The checks of the registry at `path`; one that cannot be opened is a finding, not an error."""
+def check_registry(path: str, changes: tuple[str, ...] = ()) -> list[CheckResult]:
+    """The checks of the registry at `path`; one that cannot be opened is a finding, not an error.
+
+    `changes`: what this process has changed already to keep other users out.
+    """
     try:
         if not os.path.lexists(path):
             registry_file.refuse_uncreatable(path)
@@ -28,7 +31,13 @@ def check_registry(path: str) -> list[CheckResult]:
     except RegistryError as error:
         return [fail("registry", error.sentence, "until then every worktree counts as claimed"), *_library()]
     try:
-        return [*_file(connection, path), *_library(), *_space(path), *_contents(connection)]
+        return [
+            *_file(connection, path),
+            *_access(path, (*changes, *db.notes(connection))),
+            *_library(),
+            *_space(path),
+            *_contents(connection),
+        ]
     except db.Error as error:
         return [fail("registry", db.registry_error(error, path).sentence, "restore a copy of it"), *_library()]
     finally:
@@ -56,6 +65,16 @@ def _file(connection: sqlite3.Connection, path: str) -> list[CheckResult]:
     else:
         found.append(fail("integrity", f"damaged ({safe(damage[0], 120)})", "move it aside, or restore a copy"))
     return found
+
+
+def _access(path: str, changes: tuple[str, ...]) -> list[CheckResult]:
+    """Whether other users can read or exchange the registry; opening it has closed to them what is ours."""
+    found = [warn("access", note, "see `imi events` for what you did not do") for note in changes]
+    folder = os.path.dirname(os.path.realpath(path))
+    problem = registry_access.describe_open_place(folder)
+    if problem is not None:
+        found.append(warn("access", f"{problem}, who can exchange the registry", f"`chmod go-w {safe(folder)}`"))
+    return found or [ok("access", "only you can read and write the registry")]
 
 
 def _library() -> list[CheckResult]:

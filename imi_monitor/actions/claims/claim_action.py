@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from imi_monitor import host, presence
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claims import claim_options, ownership
@@ -106,9 +108,19 @@ def _prepare(context: Context, request: Request) -> tuple[Target, ClaimRequest]:
         reason=request.text("reason"),
     )
     found = ownership.find(context, request)
+    _refuse_foreign(found)
     wanted.ttl = _ttl(context, request)
     wanted.displaced = _displaced_owner(context, found, wanted)
     return found, wanted
+
+
+def _refuse_foreign(found: Target) -> None:
+    """Refuse another user's repository unless git accepts it: its owner's claims are in a registry that is not ours."""
+    common_dir = found.repository.common_dir
+    if os.stat(common_dir).st_uid != os.geteuid():
+        from imi_monitor.git import safety
+
+        safety.check_owner(common_dir, common_dir, None)
 
 
 def _process(request: Request, pid: int | None) -> host.ProcessIdentity:

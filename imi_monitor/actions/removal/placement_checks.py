@@ -59,6 +59,12 @@ def _place(found: Target, linked: layout.LinkedWorktree) -> Iterator[Reason]:
     if not os.path.isdir(path):
         yield never("missing", f"{shown} does not exist: run `imi repair` if it was moved, `imi prune` to forget it")
         return
+    owner, me = os.lstat(path).st_uid, os.geteuid()
+    if me not in (owner, 0):
+        yield never(
+            "another-user",
+            f"{shown} belongs to another user (uid {owner}), who could not reach it in your trash: ask that user",
+        )
     if os.path.realpath(path) != path:
         yield never(
             "symlinked",

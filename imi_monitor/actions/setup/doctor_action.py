@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor import programs
+from imi_monitor import paths, programs
 from imi_monitor.actions.action import Action, Outcome
 from imi_monitor.actions.removal import unlisted_entries
 from imi_monitor.git.environment import git_environment, git_path
@@ -14,7 +14,7 @@ from imi_monitor.links import server_check
 from imi_monitor.model.checkup import CheckResult, fail, ok, warn
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import registry_health
+from imi_monitor.store import registry_access, registry_health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class DoctorAction(Action):
         self.refuse(context, request)
         context.open_known_repositories()
         checks: list[CheckResult] = []
-        for step in (_git, _registry, _trash, _shell, _gh, _settings):
+        for step in (_git, _registry, _trash, _folders, _shell, _gh, _settings):
             context.progress(f"checking {step.__name__.strip('_')}")
             checks.extend(step(context))
         failed = sum(check.state == "fail" for check in checks)
@@ -79,7 +79,9 @@ def _git(_: Context) -> list[CheckResult]:
 
 
 def _registry(context: Context) -> list[CheckResult]:
-    return registry_health.check_registry(context.database)
+    changes = tuple(context.notes)
+    context.notes.clear()  # named among the checks
+    return registry_health.check_registry(context.database, changes)
 
 
 def _trash(context: Context) -> list[CheckResult]:
@@ -94,6 +96,17 @@ def _trash(context: Context) -> list[CheckResult]:
     more = ", …" if len(found) > _MOST_NAMES else ""
     listed = f"{count(len(found), 'entry', 'entries')} that the registry does not list: {names}{more}"
     return [warn("trash", listed, "`imi repair` lists them again, `imi trash list` says more")]
+
+
+def _folders(_: Context) -> list[CheckResult]:
+    """imi's other files, by which another user could run programs as this one: settings name commands, agents call the hook."""
+    places = (paths.config_dir(), paths.config_file(), paths.state_dir(), paths.hooks_dir())
+    found = [
+        warn("folders", problem, f"`chmod go-w {safe(place)}`, or make it yours with `chown`")
+        for place in dict.fromkeys(places)
+        if (problem := registry_access.describe_open_place(place)) is not None
+    ]
+    return found or [ok("folders", "only you can write configuration, state and hooks")]
 
 
 def _shell(_: Context) -> list[CheckResult]:
