@@ -12,7 +12,7 @@ import os
 from imi_monitor import host
 from imi_monitor.fast import json_writer
 from imi_monitor.model.text import safe
-from imi_monitor.store import claims
+from imi_monitor.store import claims, registry_identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def update_presence_lock(
     """
     if path is None:
         return None
+    registry = {"registry": database, "registry_id": registry_identity.registry_id(connection)}
     done: tuple[str | None, int] | None = None
     for _ in range(_ROUNDS):
         claim = claims.current(connection, repo_name, name)
@@ -76,14 +77,14 @@ def update_presence_lock(
             if claim.agent_id is None:
                 _remove(path, database)
             else:
-                _write(path, claim, database)
+                _write(path, claim, registry)
         except OSError as error:
             return f"the presence lock {safe(path)} could not be updated: {error.strerror}"
         done = (claim.agent_id, claim.epoch)
     return None  # the claim changes faster than we write: the next owner's own update comes last
 
 
-def _write(path: str, claim: Claim, database: str) -> None:
+def _write(path: str, claim: Claim, registry: dict[str, str | None]) -> None:
     content = {
         "agent_id": claim.agent_id,
         "claimed_at": claim.claimed_at,
@@ -91,7 +92,7 @@ def _write(path: str, claim: Claim, database: str) -> None:
         "epoch": claim.epoch,
         "worktree": claim.worktree_name,
         "task_id": claim.task_id,
-        "registry": database,
+        **registry,
     }
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):

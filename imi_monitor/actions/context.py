@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.git.runner import Git
+    from imi_monitor.store.lost_registry import RegistryTrace
     from imi_monitor.store.repositories import RepositoryRegistration
 
 
@@ -125,11 +126,22 @@ class Context:
             from imi_monitor.store import db
 
             try:
-                self._connection = db.connect(self.database)
+                self._connection = db.connect(self.database, find_traces=self.find_traces)
                 self.notes += db.notes(self._connection)
             except RegistryError as error:
                 self._problem = error
         return self._problem
+
+    def find_traces(self, real: str) -> list[RegistryTrace]:
+        """What names the registry at `real` in the repository around the caller, and in the hooks' folder."""
+        from imi_monitor import registry_traces
+
+        folder = os.path.join(self.cwd, self._repo or "")
+        try:
+            place = layout.discover(folder if os.path.isdir(folder) else self.cwd)
+        except (ImiError, OSError):
+            place = None
+        return registry_traces.find_traces(real, [place.repository] if place else [])
 
     def do_without_registry(self, problem: RegistryError) -> None:
         """Use the empty stand-in from now on: the registry was opened and failed later."""

@@ -130,7 +130,7 @@ def _recover(context: Context) -> list[str]:
     from imi_monitor.store import db, retention
 
     recovered = recovery.recover(context)
-    db.restore_ballast(context.database)
+    db.leave_trace(context.connection)
     retention.trim_if_due(context.connection, _keep_days(context))
     return recovered
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Concatenate, ParamSpec, TypeVar
 
+    from imi_monitor.store.lost_registry import FindTraces
+    from imi_monitor.store.registry_file import RefuseLost
+
     P = ParamSpec("P")
     T = TypeVar("T")
 
@@ -51,15 +54,33 @@ class RegistryConnection(sqlite3.Connection):
     kept_ballast = registry_file.KEPT_FOR_RELEASES  # the bytes of the ballast that a full disk does not cost
 
 
-def connect(path: str, *, create: bool = True, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """An open registry of the current schema, closed to other users. Any failure is one RegistryError and changes no content."""
-    checked = registry_file.check_file(path, create)
+def connect(
+    path: str,
+    *,
+    create: bool = True,
+    busy_seconds: float = BUSY_SECONDS,
+    find_traces: FindTraces | None = None,
+    begin_new: bool = False,
+) -> sqlite3.Connection:
+    """An open registry of the current schema, closed to other users. Any failure is one RegistryError and changes no content.
+
+    A registry is new only if no trace names an earlier one at this path (`find_traces` finds those outside of its folder),
+    or if `begin_new` says so.
+    """
+
+    def refuse_lost(real: str, state: str) -> None:
+        if not begin_new:
+            from imi_monitor.store import lost_registry
+
+            lost_registry.refuse_lost(path, real, state, find_traces)
+
+    checked = registry_file.check_file(path, create, refuse_lost)
     real, fresh = checked.real, checked.fresh
     changes = () if checked.private else _close_to_others(path, real)  # first: new side files get the mode of the file
     if fresh:
         registry_file.lay_ballast(real)
     try:
-        connection = _retry_with_room(real, path, lambda: _open(real, fresh, busy_seconds), None)
+        connection = _retry_with_room(real, path, lambda: _open(real, fresh, busy_seconds, refuse_lost), None)
     except RegistryError as error:
         error.details = (*error.details, *changes)
         raise
@@ -289,6 +310,17 @@ def restore_ballast(path: str) -> None:
         registry_file.lay_ballast(path)
 
 
+def leave_trace(connection: sqlite3.Connection) -> None:
+    """Lay the ballast again and name the registry in it; called by commands that are not hot."""
+    from imi_monitor.store import registry_identity
+
+    path = _path_of(connection)
+    restore_ballast(path)
+    ident = registry_identity.registry_id(connection)
+    if ident is not None:
+        registry_file.name_ballast(path, ident)
+
+
 def registry_error(error: Failure, path: str) -> RegistryError:
     """An `Error` as a RegistryError: what is wrong with which file, and what to do."""
     from imi_monitor.store import registry_file
@@ -335,14 +367,14 @@ def _make_room(real: str, connection: sqlite3.Connection | None) -> Iterator[Non
         yield
 
 
-def _open(real: str, fresh: bool, busy_seconds: float) -> RegistryConnection:
+def _open(real: str, fresh: bool, busy_seconds: float, refuse_lost: RefuseLost) -> RegistryConnection:
     connection = sqlite3.connect(
         _uri(real, fresh), timeout=busy_seconds, isolation_level=None, uri=True, factory=RegistryConnection
     )
     try:
         connection.path = real
         connection.timeout = busy_seconds
-        _prepare(connection, real, busy_seconds)
+        _prepare(connection, real, busy_seconds, refuse_lost)
         connection.has_wal = connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     except BaseException:
         connection.close()
@@ -367,13 +399,13 @@ def _quoted(path: str) -> str:
     return "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in os.fsencode(path))
 
 
-def _prepare(connection: sqlite3.Connection, real: str, busy_seconds: float) -> None:
+def _prepare(connection: sqlite3.Connection, real: str, busy_seconds: float, refuse_lost: RefuseLost) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     ours = connection.execute("PRAGMA application_id").fetchone()[0]
     if version != schema.VERSION or ours != schema.APPLICATION_ID:
         from imi_monitor.store import upgrade
 
-        upgrade.upgrade(connection, real, busy_seconds)
+        upgrade.upgrade(connection, real, busy_seconds, refuse_lost)
     else:
         _enable_wal(connection, busy_seconds)
     connection.execute("PRAGMA foreign_keys = ON")

@@ -9,9 +9,16 @@ from __future__ import annotations
 import os
 import stat
 
+from imi_monitor.fast import json_writer
 from imi_monitor.fast.lean_sqlite import sqlite3
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    RefuseLost = Callable[[str, str], None]  # (real path, what is the matter with it)
 
 # File systems on which SQLite's locks and shared memory do not work; each kind has lost registries.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "afs", "ceph", "lustre", "gfs", "gluster", "ocfs2", "vboxsf")
@@ -38,8 +45,8 @@ class CheckedFile:
         self.private = private
 
 
-def check_file(path: str, create: bool) -> CheckedFile:
-    """Refuse an unusable file before SQLite touches it; changes nothing."""
+def check_file(path: str, create: bool, refuse_lost: RefuseLost) -> CheckedFile:
+    """Refuse an unusable file before SQLite touches it; changes nothing. `refuse_lost` decides whether a file counts as new."""
     if "\0" in path:
         raise RegistryError(f"{safe(path)} is not a file name: use another one with --db", code="registry-open")
     real = os.path.realpath(path)
@@ -47,6 +54,8 @@ def check_file(path: str, create: bool) -> CheckedFile:
     try:
         info = os.stat(real)
     except FileNotFoundError:
+        if not _is_still_missing(real, refuse_lost):
+            return check_file(path, create, refuse_lost)
         if not create:
             raise RegistryError(f"there is no registry at {safe(path)}: check --db", code="registry-missing") from None
         _make_folder(folder)
@@ -57,8 +66,10 @@ def check_file(path: str, create: bool) -> CheckedFile:
         raise RegistryError(
             f"cannot reach the registry {safe(path)}: {error.strerror}", code="registry-open"
         ) from error
-    _refuse_odd(path, real, info)
+    _refuse_odd(path, info)
     private = _refuse_foreign(path, real, info)
+    if info.st_size == 0 and has_content(f"{real}-wal"):  # SQLite would take the file for new and delete the log
+        refuse_lost(real, "is empty")
     _refuse_read_only(path, folder, real)
     _refuse_remote(path, folder)
     return CheckedFile(real, False, private)
@@ -88,6 +99,17 @@ def _is_private(real: str, info: os.stat_result | None) -> bool:
                 return False
         except FileNotFoundError:
             continue
+    return True
+
+
+def _is_still_missing(real: str, refuse_lost: RefuseLost) -> bool:
+    """Refuse a registry that vanished; False if another process has made a new one meanwhile."""
+    try:
+        refuse_lost(real, "is gone")
+    except RegistryError:
+        if os.path.lexists(real):
+            return False  # it names itself after its first commit
+        raise
     return True
 
 
@@ -135,10 +157,33 @@ def lay_ballast(path: str, size: int = BALLAST_BYTES) -> None:
         os.close(handle)
 
 
+def name_ballast(path: str, registry_id: str) -> None:
+    """Write the registry's id and path into the first line of its ballast: a trace of it, should it vanish."""
+    target = ballast_path(path)
+    try:
+        handle = os.open(target, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # there is none, or it is not ours
+    try:
+        entry = f"{json_writer.dumps(path)}: {json_writer.dumps(registry_id)}".encode()
+        if _is_own_file(os.fstat(handle)) and entry not in os.pread(handle, _BLOCK_BYTES, 0).partition(b"\n")[0]:
+            from imi_monitor.store import lost_registry
+
+            named = lost_registry.read_names(target).get("registries")  # others in the same folder share the ballast
+            known = {**(named if isinstance(named, dict) else {}), path: registry_id}
+            line = json_writer.dumps({"registries": known}).encode() + b"\n"
+            if len(line) <= _BLOCK_BYTES:  # what `cut_ballast` leaves
+                os.pwrite(handle, line, 0)
+    except OSError:
+        return  # a trace less
+    finally:
+        os.close(handle)
+
+
 def cut_ballast(path: str, keep: int) -> bool:
     """Free a slice of the reserve, but leave `keep` bytes of it; False when there is no more than that.
 
-    The first block stays: it takes no room from SQLite, and the file shows that there is a registry.
+    The first block stays: it takes no room from SQLite, and it names the registry.
     """
     size, keep = ballast_size(path), max(keep, _BLOCK_BYTES)
     if size <= keep:
@@ -227,21 +272,15 @@ def refuse_uncreatable(path: str) -> None:
     _refuse_remote(path, folder)
 
 
-def _refuse_odd(path: str, real: str, info: os.stat_result) -> None:
+def _refuse_odd(path: str, info: os.stat_result) -> None:
     shown = safe(path)
     if not stat.S_ISREG(info.st_mode):
         kind = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
         raise RegistryError(f"the registry {shown} is {kind}: name a file with --db", code="registry-open")
-    if info.st_size == 0 and _is_not_empty(real + "-wal"):
-        # SQLite would treat the database as new and delete the log with its commits
-        raise RegistryError(
-            f"the registry {shown} is empty although {shown}-wal holds commits; nothing was changed: restore a copy "
-            "or move both aside",
-            code="registry-corrupt",
         )
 
 
-def _is_not_empty(path: str) -> bool:
+def has_content(path: str) -> bool:
     try:
         return os.stat(path).st_size > 0
     except OSError:

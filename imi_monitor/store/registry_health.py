@@ -13,35 +13,47 @@ from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import db, operations, registry_access, registry_file, schema, worktrees
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.store.lost_registry import FindTraces
+
 _SCARCE = 64 << 20
 _MOST_NAMES = 5
 
 
-def check_registry(path: str, changes: tuple[str, ...] = ()) -> list[CheckResult]:
+def check_registry(
+    path: str, changes: tuple[str, ...] = (), find_traces: FindTraces | None = None
+) -> list[CheckResult]:
     """The checks of the registry at `path`; one that cannot be opened is a finding, not an error.
 
     `changes`: what this process has changed already to keep other users out.
     """
     try:
-        if not os.path.lexists(path):
-            registry_file.refuse_uncreatable(path)
-            none_yet = ok("registry", f"none yet at {safe(path)}", "the first command that needs it creates it")
-            return [none_yet, *_library()]
-        connection = db.connect(path, create=False)
+        connection = db.connect(path, create=False, find_traces=find_traces)
     except RegistryError as error:
+        if error.code == "registry-missing":
+            return [_none_yet(path), *_library()]
         return [fail("registry", error.sentence, "until then every worktree counts as claimed"), *_library()]
     try:
         return [
             *_file(connection, path),
             *_access(path, (*changes, *db.notes(connection))),
             *_library(),
-            *_space(path),
+            *_space(connection, path),
             *_contents(connection),
         ]
     except db.Error as error:
         return [fail("registry", db.registry_error(error, path).sentence, "restore a copy of it"), *_library()]
     finally:
         connection.close()
+
+
+def _none_yet(path: str) -> CheckResult:
+    try:
+        registry_file.refuse_uncreatable(path)
+    except RegistryError as error:
+        return fail("registry", error.sentence, "until then every worktree counts as claimed")
+    return ok("registry", f"none yet at {safe(path)}", "the first command that needs it creates it")
 
 
 def _file(connection: sqlite3.Connection, path: str) -> list[CheckResult]:
@@ -92,8 +104,8 @@ def _library() -> list[CheckResult]:
     ]
 
 
-def _space(path: str) -> list[CheckResult]:
-    db.restore_ballast(path)
+def _space(connection: sqlite3.Connection, path: str) -> list[CheckResult]:
+    db.leave_trace(connection)
     found = []
     reserved, wanted = registry_file.ballast_size(path), registry_file.BALLAST_BYTES
     if reserved >= wanted:

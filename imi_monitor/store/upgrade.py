@@ -10,7 +10,11 @@ import time
 
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import safe
-from imi_monitor.store import schema
+from imi_monitor.store import lost_registry, registry_file, registry_identity, schema
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.store.registry_file import RefuseLost
 
 _IMI_COLUMNS = {
     "repositories": {"name", "path", "remote_url", "default_branch", "created_at", "updated_at", "active"},
@@ -19,9 +23,13 @@ _IMI_COLUMNS = {
 _BUSY = 5
 
 
-def upgrade(connection: sqlite3.Connection, path: str, timeout: float) -> None:
-    """Check that the file is a registry and run the missing migrations; `timeout` is how long to wait for other processes."""
-    _check_version(connection, path)
+def upgrade(connection: sqlite3.Connection, path: str, timeout: float, refuse_lost: RefuseLost) -> None:
+    """Check that the file is a registry and run the missing migrations; `timeout` is how long to wait for other processes.
+
+    A file that becomes a registry of imi now is refused by `refuse_lost` if it replaces one that vanished.
+    """
+    if _check_version(connection, path) == 0:
+        _refuse_lost(connection, path, refuse_lost)
     enable_wal(connection, timeout)
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -38,6 +46,24 @@ def upgrade(connection: sqlite3.Connection, path: str, timeout: float) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    _leave_name(connection, path)
+
+
+def _refuse_lost(connection: sqlite3.Connection, path: str, refuse_lost: RefuseLost) -> None:
+    has_tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0] > 0
+    try:
+        refuse_lost(path, lost_registry.REPLACED if has_tables else lost_registry.EMPTY)
+    except RegistryError:
+        if _check_version(connection, path) == 0:  # else another process has made it meanwhile, and named it since
+            raise
+
+
+def _leave_name(connection: sqlite3.Connection, path: str) -> None:
+    """Name the registry in its ballast: after the commit, because before it there is no registry to name."""
+    registry_file.lay_ballast(path)
+    ident = registry_identity.registry_id(connection)
+    if ident is not None:
+        registry_file.name_ballast(path, ident)
 
 
 def _check_version(connection: sqlite3.Connection, path: str) -> int:

@@ -89,6 +89,8 @@ def check_acts(repo: Repo, reason: str, run: Callable[..., Ran] = imi) -> None:
         (registry_faults.overwrite_pages, "is damaged"),
         (registry_faults.make_newer, "was made by a newer imi"),
         (registry_faults.put_folder_in_place, "is a folder"),
+        (registry_faults.delete_registry, "is gone, but the ballast"),
+        (registry_faults.empty_registry, "is empty, but the ballast"),
     ],
 )
 def test_views_work_and_acts_are_refused(

@@ -94,7 +94,7 @@ def test_the_audit_hook_notices_other_writers(tmp_path: Path) -> None:
 def test_a_child_inherits_no_handle_on_the_registry(tmp_path: Path) -> None:
     """posix_spawn and subprocess: the registry is closed on exec."""
     program = (
-        "from imi_monitor.store import db; import subprocess; c = db.connect('iMi.db'); db.restore_ballast('iMi.db'); "
+        "from imi_monitor.store import db; import subprocess; c = db.connect('iMi.db'); db.leave_trace(c); "
         "out = subprocess.run(['ls', '-l', '/proc/self/fd'], capture_output=True, close_fds=False, text=True).stdout; "
         "found.extend(line for line in out.splitlines() if 'iMi.db' in line); c.close()"
     )

@@ -241,7 +241,7 @@ def _die_at(statement: int) -> None:
     upgrade.enable_wal = dying_switch
 
 
-def _upgrade_by_script(connection: sqlite3.Connection, path: str, patience: float) -> None:
+def _upgrade_by_script(connection: sqlite3.Connection, *_: object) -> None:
     """The mutant: `executescript` commits, so that each statement is a transaction of its own."""
     for script in schema.MIGRATIONS:
         for text in schema.statements(script):
@@ -304,7 +304,7 @@ def full_disk(path: str, mutant: str = "") -> dict[str, Any]:
     os.unlink(filler)
     connection = db.connect(path)
     after = more("after", connection, 3)
-    db.restore_ballast(path)
+    db.leave_trace(connection)
     laid = registry_file.ballast_size(path) == registry_file.BALLAST_BYTES
     kept = dict(connection.execute("SELECT agent_id, epoch FROM events"))
     connection.close()

@@ -163,6 +163,9 @@ def test_the_ballast_is_created_again(path: str, registry: sqlite3.Connection) -
     os.unlink(ballast)
     db.restore_ballast(path + "-that-is-not-there")
     assert not os.path.exists(ballast)
+    db.leave_trace(registry)
+    assert os.stat(ballast).st_size == registry_file.BALLAST_BYTES
+    assert path.encode() in Path(ballast).read_bytes()[:1000], "the ballast names its registry"
 
 
 # Checkpoints --------------------------------------------------------------------------------------------------------

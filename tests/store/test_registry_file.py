@@ -212,14 +212,18 @@ def test_an_impossible_registry_path_is_refused(tmp_path: Path, name: str) -> No
     assert (tmp_path / "file").read_text() == ""
 
 
-def test_an_empty_file_is_a_new_registry_but_not_beside_a_log(path: str) -> None:
+def test_an_empty_file_is_a_new_registry_but_not_beside_a_log_or_its_ballast(path: str) -> None:
     with closing(db.connect(path)) as connection:
         db.transact(connection, events.append_row, "only in the log")
         log = Path(path + "-wal").read_bytes()  # read while open: this process closes it next anyway
     Path(path).write_bytes(b"")
     Path(path + "-wal").write_bytes(log)
-    assert "holds commits; nothing was changed" in refused(path, "registry-corrupt")
+    os.unlink(registry_file.ballast_path(path))
+    assert f"is empty, but the log {path}-wal names it" in refused(path, "registry-lost")
+    os.unlink(path)
+    assert f"is gone, but the log {path}-wal names it" in refused(path, "registry-lost")
     os.unlink(path + "-wal")
+    Path(path).write_bytes(b"")
     with closing(db.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+
+from imi_monitor import registry_traces
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import safe
@@ -73,6 +77,8 @@ class InstallHooksAction(_HooksAction):
             )
         results = []
         for each, done, base, after, record in plans:
+            if not request.flag("dry-run"):
+                _name_registry(context)
             if not done and not request.flag("dry-run"):
                 agent_hooks.install_script()
                 each.install(base, after, record)
@@ -123,6 +129,17 @@ class HooksStatusAction(_HooksAction):
 ACTIONS = (InstallHooksAction(), HooksStatusAction(), UninstallHooksAction())
 
 
+def _name_registry(context: Context) -> None:
+    """Note in the hooks' folder which registry the hooks serve: a trace of it, should it vanish."""
+    from imi_monitor.store import registry_identity
+
+    if not os.path.exists(context.database) or context.registry_problem is not None:
+        return
+    ident = registry_identity.registry_id(context.connection)
+    if ident is not None:
+        registry_traces.write_hooks_note(os.path.realpath(context.database), ident)
+
+
 def remove_hooks(settings: list[HookInstallation], request: Request) -> list[dict[str, object]]:
     """Remove imi's hooks from these files, and the script with the last ones; a dry run only says what would change."""
     from imi_monitor.actions.hooks import agent_hooks, hook_installation
@@ -137,6 +154,8 @@ def remove_hooks(settings: list[HookInstallation], request: Request) -> list[dic
         results.append(_result(each, message, after if there else each.data, request))
     if not request.flag("dry-run") and not hook_installation.has_records():
         agent_hooks.uninstall_script()
+        with suppress(FileNotFoundError):
+            os.unlink(registry_traces.hooks_note())
     return results
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from imi_monitor import paths, programs
-from imi_monitor.actions.action import Action, Outcome
+from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.removal import unlisted_entries
+from imi_monitor.actions.setup import new_registry
 from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
@@ -41,11 +42,14 @@ class DoctorAction(Action):
     label = "Doctor"
     help = "check git, the registry, the shell and optional servers"
     more = "Each problem comes with its remedy. The exit status is 1 when something fails that imi needs."
+    options = (Option("new-registry", "start a new registry in place of one that is gone; nothing is claimed in it"),)
     changes = False
     recovers = False  # it must work with a broken registry, and report unfinished operations
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
+        if request.flag("new-registry"):
+            return new_registry.begin(context)
         context.open_known_repositories()
         checks: list[CheckResult] = []
         for step in (_git, _registry, _trash, _folders, _shell, _gh, _settings):
@@ -81,7 +85,7 @@ def _git(_: Context) -> list[CheckResult]:
 def _registry(context: Context) -> list[CheckResult]:
     changes = tuple(context.notes)
     context.notes.clear()  # named among the checks
-    return registry_health.check_registry(context.database, changes)
+    return registry_health.check_registry(context.database, changes, context.find_traces)
 
 
 def _trash(context: Context) -> list[CheckResult]:
