@@ -1,4 +1,4 @@
-"""What git alone can answer works while the registry cannot be used; claims are unknown then, and nothing is changed."""
+"""What git alone can answer works while the registry cannot be used; claims are unknown then. # M4"""
 
 from __future__ import annotations
 
