@@ -15,6 +15,7 @@ from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.config import database_path
 from imi_monitor.git import layout
+from imi_monitor.store import db
 from tests.helpers import Repo, git, tree_hash
 
 
@@ -94,12 +95,13 @@ def assert_same(after: dict[str, Any], before: dict[str, Any]) -> None:
 
 
 def set_registry_aside(into: Path) -> Path:
-    """Move the registry away, as imi advises for a damaged one; the next command begins a new one."""
+    """Move the registry away, as imi advises for a damaged one, and start a new one by a person's word."""
     database = Path(database_path(None))
     aside = into / f"aside-{len(list(into.iterdir()))}"
     aside.mkdir()
     for path in database.parent.iterdir():
         path.rename(aside / path.name)
+    db.connect(str(database), begin_new=True).close()
     return aside
 
 

@@ -20,6 +20,7 @@ from imi_monitor.config import database_path
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import claims, db, events, trash, worktrees
+from tests import registry_faults
 from tests.actions.removal_kit import (
     act,
     assert_same,
@@ -85,8 +86,12 @@ def copied(tmp_path: Path, tree: Repo) -> Path:
     return folder
 
 
+def vanished(_: Path) -> None:
+    registry_faults.delete_registry(Path(database_path(None)))
+
+
 READABLE = [new_registry, older_copy]
-ANY = [*READABLE, damaged, newer]
+ANY = [*READABLE, damaged, newer, vanished]
 
 
 @pytest.mark.parametrize("lose", ANY)
