@@ -51,7 +51,7 @@ def list_traces(real: str) -> list[RegistryTrace]:
     named = read_names(ballast).get("registries")
     if isinstance(named, dict) and isinstance(named.get(real), str):
         found.append(RegistryTrace(f"the ballast {ballast}", named[real]))
-    if not registry_file.has_content(real) and registry_file.has_content(f"{real}-wal"):
+    if not registry_file.has_content(real) and registry_file.has_content(f"{real}-wal", own=True):
         found.append(RegistryTrace(f"the log {real}-wal", None))
     return found
 

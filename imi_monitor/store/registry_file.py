@@ -277,14 +277,15 @@ def _refuse_odd(path: str, info: os.stat_result) -> None:
     if not stat.S_ISREG(info.st_mode):
         kind = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
         raise RegistryError(f"the registry {shown} is {kind}: name a file with --db", code="registry-open")
-        )
 
 
-def has_content(path: str) -> bool:
+def has_content(path: str, own: bool = False) -> bool:
+    """True if the file is not empty and, with `own`, belongs to this user."""
     try:
-        return os.stat(path).st_size > 0
+        info = os.stat(path)
     except OSError:
         return False
+    return info.st_size > 0 and (not own or info.st_uid == os.geteuid())
 
 
 def _refuse_read_only(path: str, folder: str, real: str | None) -> None:
