@@ -7,7 +7,7 @@ import pkgutil
 import sys
 
 import bench
-from bench.common import Row
+from bench.common import Row, own_environment
 
 
 def main(wanted: list[str]) -> int:
@@ -20,9 +20,10 @@ def main(wanted: list[str]) -> int:
     missed = 0
     print(f"{'what':<58} {'value':>12}   {'floor':>10} {'ratio':>7} {'budget':>7}")
     for name in wanted or modules:
-        for row in importlib.import_module(f"bench.{name}").run():
-            missed += row.kept is False
-            print(_line(row), flush=True)
+        with own_environment():
+            for row in importlib.import_module(f"bench.{name}").run():
+                missed += row.kept is False
+                print(_line(row), flush=True)
     return 1 if missed else 0
 
 

@@ -7,7 +7,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 PYTHON = sys.executable
@@ -59,3 +60,25 @@ def process(argv: Sequence[str], env: dict[str, str] | None = None, cwd: str | N
     done = subprocess.run(argv, capture_output=True, env=env, cwd=cwd, check=False)
     if done.returncode:
         raise RuntimeError(f"{argv}: {done.returncode} {done.stderr.decode(errors='replace')}")
+
+
+@contextmanager
+def own_environment() -> Iterator[None]:
+    """What is set in `os.environ` inside is as before afterwards: the next benchmark must not work in this one's registry."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def wait_until(happened: Callable[[], bool], by: subprocess.Popen[bytes], pause: float, seconds: float = 60.0) -> None:
+    """Wait for what the process `by` is about to do; it is an error if it ends, or takes `seconds`, without doing it."""
+    end = time.monotonic() + seconds
+    while not happened():
+        status = by.poll()
+        if (status is not None and not happened()) or time.monotonic() > end:
+            state = "still runs" if status is None else f"exited with {status}"
+            raise RuntimeError(f"{by.args!r} {state}, and what it was started for did not happen")
+        time.sleep(pause)

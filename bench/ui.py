@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from bench import worlds
 from bench.common import IMI, Row, ratio
 from bench.worlds import World, build
 
@@ -116,7 +115,6 @@ def _environment() -> dict[str, str]:
 
 def run() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="imi-bench-") as base:
-        worlds._ENV["GIT_COMMITTER_DATE"] = worlds._ENV["GIT_AUTHOR_DATE"] = "2026-01-01T00:00:00Z"  # ages that stand
         world = build(base, trees=TREES, files=60)
         os.environ["IMI_DATABASE_PATH"] = os.path.join(base, "iMi.db")
         os.environ["XDG_STATE_HOME"] = os.path.join(base, "state")
