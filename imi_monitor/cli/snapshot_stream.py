@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import output
@@ -76,24 +76,31 @@ async def _reader_gone() -> None:
         await asyncio.sleep(_READER_CHECK_SECONDS)
 
 
-async def _snapshots(engine: Engine, interval: float) -> AsyncIterator[Snapshot]:
-    """The first complete snapshot (or, after _FIRST_SECONDS, an incomplete one), then every new one, `interval` apart."""
-    started = time.monotonic()
-    ready = False
+async def snapshots(engine: Engine, interval: float, *, watched: bool = False) -> AsyncIterator[Snapshot]:
+    """The first complete snapshot (or, after _FIRST_SECONDS, an incomplete one), then every new one, `interval` apart.
+
+    With `watched` the files of all worktrees are followed by then: each write after the first snapshot is a change.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FIRST_SECONDS):
+            async for snapshot in engine.snapshots():
+                if snapshot.complete and not (watched and _starts_watching(snapshot)):
+                    break
     async for snapshot in engine.snapshots():
-        ready = ready or snapshot.complete or time.monotonic() - started > _FIRST_SECONDS
-        if not ready:
-            continue
         yield snapshot
         if interval:
             await asyncio.sleep(interval)
+
+
+def _starts_watching(snapshot: Snapshot) -> bool:
+    return any(tree.watched == "starting" and not tree.missing for tree in snapshot.worktrees)
 
 
 async def _print_json(engine: Engine, interval: float, once: bool) -> None:
     from imi_monitor.model import snapshot_json
 
     before: Snapshot | None = None
-    async for snapshot in _snapshots(engine, interval):
+    async for snapshot in snapshots(engine, interval, watched=not once):
         if before is None:
             output.entry(snapshot_json.snapshot_data(snapshot))
             if once:
@@ -108,7 +115,7 @@ async def _paint_table(engine: Engine, interval: float, once: bool) -> None:
     from imi_monitor.actions.status.status_action import terminal_width
     from imi_monitor.model import times, worktree_table
 
-    async for snapshot in _snapshots(engine, max(interval, _SHORTEST_REPAINT)):
+    async for snapshot in snapshots(engine, max(interval, _SHORTEST_REPAINT)):
         lines = worktree_table.status_table(worktree_table.statuses_of(snapshot), terminal_width(), times.now())
         output.page([*lines, *worktree_table.snapshot_notes(snapshot)], clear=sys.stdout.isatty())
         if once:

@@ -40,7 +40,7 @@ def run_dashboard(
     asyncio.run(main())
 
 
-async def wait_until(pilot: Pilot[Any], true: Callable[[], object], seconds: float = 15) -> None:
+async def wait_until(pilot: Pilot[Any], true: Callable[[], object], seconds: float = 60) -> None:
     try:
         async with asyncio.timeout(seconds):
             while not true():

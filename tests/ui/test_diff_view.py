@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widget import Widget
 
 from imi_monitor.actions.status import diff_action as action
 from imi_monitor.model.diff import Diff, FileDiff
@@ -158,6 +160,47 @@ def test_the_result_of_a_cancelled_read_is_not_shown(feat: Repo, repo: Repo, mon
         await wait_until(pilot, answered.is_set)
         await pilot.pause(0.3)
         assert "staged words" in screen_text(app) and "stale.txt" not in screen_text(app)
+
+    run_view(repo, "d", play)
+
+
+class SlowToClose(Widget):
+    """Keeps a screen half removed until a condition holds."""
+
+    def __init__(self, closing: Event, may_close: Callable[[], bool]) -> None:
+        super().__init__()
+        self._began, self._may_end = closing, may_close
+
+    async def on_unmount(self) -> None:
+        self._began.set()
+        async with asyncio.timeout(60):
+            while not self._may_end():
+                await asyncio.sleep(0.01)
+
+
+def test_a_result_that_comes_while_the_view_is_closed_is_dropped(
+    feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing = Event()
+    real = action.read
+
+    def read(context: Any, one: Any, kind: str, *rest: Any, **options: Any) -> Diff:
+        if kind != "trunk":
+            return real(context, one, kind, *rest, **options)  # type: ignore[arg-type]
+        assert closing.wait(60)
+        return Diff((FileDiff("late.txt", "A", added=1),))
+
+    monkeypatch.setattr(action, "read", read)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "return 2" in screen_text(app))
+        view = app.screen
+        assert isinstance(view, DiffView)
+        await view.mount(SlowToClose(closing, lambda: not view.reading))
+        await pilot.press("t")
+        await wait_until(pilot, lambda: view.reading)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1 and not view.is_attached)
 
     run_view(repo, "d", play)
 

@@ -112,7 +112,7 @@ class DiffView(SheetView[Diff]):
         loop, kind = self._loop, self.kind
 
         def show(part: Diff) -> None:
-            if not stop.is_set() and kind == self.kind and self.is_attached:
+            if kind == self.kind and self.is_awaited(stop):
                 self.received(part)
                 self.redraw()
 

@@ -26,6 +26,7 @@ from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui.background_query import unexpected_error
 from imi_monitor.ui.cells import MUTED
+from imi_monitor.ui.textual_internals import is_alive
 from imi_monitor.ui.views.view import OpenContextAt, View
 from imi_monitor.ui.widgets.sheet import DrawRow, Sheet
 
@@ -183,24 +184,26 @@ class SheetView(View, Generic[T]):
     @work
     async def _run_read(self, tree: Worktree, stop: Event) -> None:
         self.reading, self._read_at = True, time.monotonic()
+        problem: str | None = None
+        result: T | None = None
         try:
             result = await asyncio.to_thread(self._read_in_thread, tree, stop)
         except (ImiError, OSError) as error:
-            if not stop.is_set():
-                self.problem = error.sentence if isinstance(error, ImiError) else str(error)
+            problem = error.sentence if isinstance(error, ImiError) else str(error)
         except Exception as error:  # noqa: BLE001  shown instead of the rows
-            if not stop.is_set():
-                self.problem = unexpected_error(error).sentence
-        else:
-            if not stop.is_set():
-                self.problem = None
+            problem = unexpected_error(error).sentence
+        if self._stop is stop:
+            self.reading = False
+            self._read_seconds = time.monotonic() - self._read_at
+        if self.is_awaited(stop):
+            self.problem = problem
+            if result is not None:
                 self.received(result)
-        finally:
-            if self._stop is stop:
-                self.reading = False
-                self._read_seconds = time.monotonic() - self._read_at
-        if not stop.is_set() and self.is_attached:
             self.redraw()
+
+    def is_awaited(self, stop: Event) -> bool:
+        """Whether the result of the read with this event can still be shown: wanted, and the view is not being closed."""
+        return not stop.is_set() and is_alive(self)
 
     def _read_in_thread(self, tree: Worktree, stop: Event) -> T:
         with self.open_context(tree.path) as context:
