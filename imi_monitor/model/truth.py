@@ -1,7 +1,8 @@
 """Decides one state of an agent from all evidence, and says why the other evidence was rejected.
 
-Three rules, derived from the behaviour of the real programs:
+Four rules, derived from the behaviour of the real programs:
 - The process comes first: the records of a killed agent say "running" for ever.
+- A process begins with no open turn: what was recorded before it began and had not ended was cut off.
 - Standing evidence of an authority (the agent's live registry, its daemon) decides the state; events only add the details:
   which tool, why it ended.
 - Without an authority the newest event decides; of events at the same moment, the one from the better source. Evidence that
@@ -18,6 +19,7 @@ from functools import lru_cache
 from imi_monitor.model import times
 from imi_monitor.model.agent import (
     CANCELLED,
+    COMPLETED,
     DEAD,
     EXACT,
     GUESS,
@@ -32,27 +34,55 @@ from imi_monitor.model.agent import (
     Truth,
 )
 
+CUT_OFF = "cut off when its former process ended"
 _AUTHORITIES = ("registry", "socket")
 _SAME_MOMENT = timedelta(milliseconds=50)
 _RECORD_LAG = timedelta(seconds=1)  # how far an agent's records may lag behind its registry
 _TITLE_LAG = timedelta(milliseconds=300)  # how far a terminal title may lag behind an event
 _SILENT = timedelta(minutes=10)  # how long a working state without further evidence is believed
+_PROCESS_SLACK = timedelta(seconds=2)  # how far the start time of a process may differ from its records' clock
 
 
-def decide(evidence: Iterable[Evidence], alive: bool | None, now: datetime, *, last_alive: str | None = None) -> Truth:
+def decide(
+    evidence: Iterable[Evidence],
+    alive: bool | None,
+    now: datetime,
+    *,
+    last_alive: str | None = None,
+    process_began: str | None = None,
+    tied: bool = False,
+) -> Truth:
     """Return the state at `now`.
 
     `alive` is True if the process is proven alive, False if proven dead, None if unknown; `last_alive` is when it was
-    last seen alive.
+    last seen alive. `process_began` is when the process that holds the session now began. `tied`: the session may
+    belong to another process, so nothing about it is exact.
     """
-    ordered = sorted(evidence, key=_newest_first)
+    began = _moment(process_began) if process_began is not None else None
+    ordered = sorted((_unless_cut_off(one, began) for one in evidence), key=_newest_first)
     events = [one for one in ordered if not one.standing]
     if alive is False:
-        return _of_dead_process(ordered, events, last_alive)
+        return _unless_tied(_of_dead_process(ordered, events, last_alive), tied)
     authority = next((one for name in _AUTHORITIES for one in ordered if one.standing and one.source == name), None)
     if authority is not None:
         return _by_authority(authority, ordered, events, now)
-    return _by_events(ordered, events, alive, now)
+    return _unless_tied(_by_events(ordered, events, alive, now), tied)
+
+
+def _unless_tied(found: Truth, tied: bool) -> Truth:
+    return replace(found, confidence=LIKELY) if tied and found.confidence == EXACT else found
+
+
+def _unless_cut_off(one: Evidence, began: datetime | None) -> Evidence:
+    """Return what an event from before the process began says now: the turn is over."""
+    open_states = WORKING | {WAITING}
+    may_be_open = one.state in open_states or bool(open_states & one.or_else)
+    if began is None or one.standing or not may_be_open or _moment(one.at) >= began - _PROCESS_SLACK:
+        return one
+    says = f"{one.says}; the process that holds the session began later"
+    if one.state in open_states:  # exact as far as the clock was not set: what it says may still be so
+        return replace(one, state=CANCELLED, says=says, detail=CUT_OFF, or_else=frozenset({one.state}))
+    return replace(one, state=COMPLETED, says=says, detail=None, or_else=frozenset({CANCELLED}))
 
 
 def reports_rest(evidence: Iterable[Evidence]) -> bool:
@@ -137,7 +167,8 @@ def _by_events(ordered: Sequence[Evidence], events: Sequence[Evidence], alive: b
             rejected=tuple(RejectedEvidence(one, why) for one in ordered),
         )
     why = "newer evidence, or a better source, contradicts it"
-    return _truth(last, ordered, why, LIKELY if last.or_else else EXACT)
+    open_unproven = alive is None and last.state in WORKING | {WAITING}  # its process may have been killed
+    return _truth(last, ordered, why, LIKELY if last.or_else or open_unproven else EXACT)
 
 
 def _newest_event(events: Sequence[Evidence]) -> Evidence | None:

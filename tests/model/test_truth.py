@@ -87,6 +87,44 @@ def test_the_state_decided_from_evidence(name: str) -> None:
     )
 
 
+BEGAN = times.stamp(NOW - timedelta(seconds=30))
+
+
+@pytest.mark.parametrize("state", ["running", "planning", "waiting_for_input"])
+def test_an_open_turn_from_before_its_process_was_cut_off(state: str) -> None:
+    truth = decide([told("transcript", state, 60, tool=BASH)], True, NOW, process_began=BEGAN)
+    assert (truth.state, truth.confidence) == ("cancelled", "likely"), "the clock may have been set"
+    assert decide([told("transcript", state, 20)], True, NOW, process_began=BEGAN).state == state
+    assert decide([told("transcript", state, 60)], True, NOW).state == state
+    working = decide(
+        [told("transcript", state, 60), told("title", "running", 0, standing=True)], True, NOW, process_began=BEGAN
+    )
+    assert working.state == ("running" if state == "running" else "cancelled")
+
+
+def test_what_was_unclear_before_its_process_began_is_over() -> None:
+    unclear = told("transcript", "unknown", 60, or_else=frozenset({"running", "waiting_for_input", "completed"}))
+    assert decide([unclear], True, NOW, process_began=BEGAN).state == "completed"
+    done = told("transcript", "completed", 60)
+    assert decide([done], True, NOW, process_began=BEGAN).confidence == "exact"
+
+
+def test_a_live_reading_is_never_cut_off() -> None:
+    assert decide([live("running", 60)], True, NOW, process_began=BEGAN).state == "running"
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_nothing_about_a_tied_session_is_exact(alive: bool) -> None:
+    evidence = [told("transcript", "running", 5)]
+    assert decide(evidence, alive, NOW).confidence == "exact"
+    assert decide(evidence, alive, NOW, tied=True).confidence == "likely"
+
+
+def test_an_open_turn_without_a_known_process_is_only_likely() -> None:
+    assert decide([told("transcript", "running", 5)], None, NOW).confidence == "likely"
+    assert decide([told("transcript", "completed", 5)], None, NOW).confidence == "exact"
+
+
 def test_the_tool_comes_from_the_newest_event() -> None:
     truth = decide(
         [

@@ -118,6 +118,8 @@ class Sighting:
     facts: SessionFacts = field(default_factory=SessionFacts)
     events: tuple[AgentEvent, ...] = ()  # read since the last call, oldest first
     suspended: bool = False  # filled in by AgentPoll for every reader
+    process_began: str | None = None  # of the process that holds the session; an open turn from before was cut off
+    tied: bool = False  # another process may have the session as well: the newest one was chosen
 
 
 class AgentReader(Protocol):

@@ -91,6 +91,8 @@ def _merge(group: Sequence[Sighting]) -> Sighting:
         facts=reduce(_merge_facts, (one.facts for one in group)),
         events=tuple(each for one in group for each in one.events),
         suspended=any(one.suspended for one in group),
+        process_began=next((one.process_began for one in group if one.process_began), None),
+        tied=any(one.tied for one in group),
     )
 
 
@@ -112,7 +114,9 @@ def _merge_facts(left: SessionFacts, right: SessionFacts) -> SessionFacts:
 
 def as_agent(one: Sighting, key: Key | None, now: datetime) -> SeenAgent:
     """The agent that a merged sighting describes, its state decided from the evidence."""
-    truth = decide(one.evidence, one.alive, now, last_alive=one.last_alive)
+    truth = decide(
+        one.evidence, one.alive, now, last_alive=one.last_alive, process_began=one.process_began, tied=one.tied
+    )
     ident = one.session if one.session is not None else f"pid:{one.pid}"
     agent = Agent(
         id=f"{one.cli}:{ident}",

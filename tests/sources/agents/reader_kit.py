@@ -38,7 +38,10 @@ def process(cli: str, cwd: Path, began_at: float = 0.0, *argv: str, pid: int = 4
 
 
 def truth(one: Sighting, now: float) -> Truth:
-    return decide(one.evidence, one.alive, datetime.fromtimestamp(now, UTC), last_alive=one.last_alive)
+    moment = datetime.fromtimestamp(now, UTC)
+    return decide(
+        one.evidence, one.alive, moment, last_alive=one.last_alive, process_began=one.process_began, tied=one.tied
+    )
 
 
 def read_twice(reader: AgentReader, at: ReadContext) -> Sequence[Sighting]:

@@ -26,6 +26,7 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, S
 from imi_monitor.sources.agents.gemini.reader import GeminiReader
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
 from tests.sources.agents.fakes import gemini as fake
+from tests.sources.agents.reader_kit import truth
 
 FIXTURES = Path(__file__).parent / "fixtures" / "gemini"
 ID = "7c6b5a49-0000-4000-8000-000000000001"
@@ -295,8 +296,9 @@ def test_the_newest_sessions_of_a_folder_belong_to_its_processes(home: Home) -> 
     }
     home.processes = (home.process(), home.process(pid=1))
     assert {one.session[-1]: one.alive for one in home.read() if one.session} == {"0": False, "1": True, "2": True}
-    home.processes = (home.process(argv=("gemini", "-r", ID[:-1] + "0")),)
-    assert {one.session[-1]: one.alive for one in home.read() if one.session} == {"0": True, "1": False, "2": False}
+    home.processes = (home.process(pid=5, argv=("gemini", "-r", ID[:-1] + "0")),)
+    found = {one.session[-1]: one for one in home.read() if one.session}
+    assert found["0"].alive and not found["1"].alive and not found["2"].alive
     home.processes = (home.process(pid=7, began_at=time.time()),)
     assert not any(one.alive for one in home.read()), "it began after all of them were written"
 
@@ -501,6 +503,18 @@ def test_killed_suspended_and_resumed(home: Home) -> None:
         (one,) = home.read()
         truth = decide(one.evidence, one.alive, times.now())
         assert (truth.state, truth.ended) == ("completed", True), "its last words came with its end"
+
+
+def test_a_gemini_resumed_after_a_crash_stands_at_its_prompt(home: Home) -> None:
+    home.project()
+    home.processes = (home.process(pid=7, began_at=time.time() - 20, argv=("gemini", "-r", "latest")),)
+    home.write(b"\n".join(lines("interactive.jsonl")[:3]) + b"\n")  # a prompt of long ago, and no answer
+    (one,) = home.look_at_all()
+    found = truth(one, time.time())
+    assert (one.pid, found.state, found.confidence) == (7, "cancelled", "likely")
+    prompt = {"id": "again", "type": "user", "content": [{"text": "Again"}], "timestamp": times.stamp()}
+    (one,) = home.read(home.write(json.dumps(prompt).encode() + b"\n"))
+    assert truth(one, time.time()).state == "running"
 
 
 def test_new_gemini_folders_are_watched(home: Home) -> None:

@@ -18,10 +18,11 @@ from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.aider.reducer import CHAT_START, AiderReducer
 from imi_monitor.sources.agents.foreign_files import FileStamp, Tail, stamp_of
-from imi_monitor.sources.agents.session_owners import SessionActivity, SessionOwners, SessionProcess
+from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
 
 NAME = ".aider.chat.history.md"
 _DAY = 86_400.0
+_UNSEEN = 5.0  # seconds after a write in which its process may be an invisible one, such as one in a container
 _BLOCK = 1 << 20
 _MOST_BLOCKS = 64  # searched for the start of the last chat
 _MOST_INPUT = 64 << 10
@@ -38,7 +39,7 @@ class AiderReader:
 
     def __init__(self) -> None:
         self._files: dict[str, ChatHistory] = {}
-        self._owners = SessionOwners()
+        self._pairs = SessionPairs(unseen=_UNSEEN)
         self.has_more = False
 
     def watch_folders(self, context: ReadContext) -> Sequence[str]:
@@ -53,8 +54,8 @@ class AiderReader:
         since = min([context.now - _DAY, *(process.began_at for process in processes)])
         known = [one for one in self._files.values() if one.read(since)]
         self.has_more = any(one.has_more for one in known)
-        sessions = [SessionActivity(one.session, one.root, one.modified_at) for one in known]
-        found = self._owners.find(sessions, [_at_the_root(process, context) for process in processes], context.now)
+        traces = [one.trace() for one in known]
+        found = self._pairs.find(traces, [_at_the_root(process, context) for process in processes], context.now)
         return [one.sighting(found[one.session], context) for one in known]
 
 
@@ -132,6 +133,10 @@ class ChatHistory:
             found = [replace(one, at=self._turn_at) if one.kind == "prompt" else one for one in found]
         self._events += found
 
+    def trace(self) -> SessionTrace:
+        began = fields.seconds(self._reducer.started_at) if self._reducer is not None else None
+        return SessionTrace(self.session, self.root, self.modified_at, began)
+
     def sighting(self, owner: SessionProcess, context: ReadContext) -> Sighting:
         reducer = self._reducer
         assert reducer is not None
@@ -154,6 +159,8 @@ class ChatHistory:
             evidence=(evidence,),
             facts=self._facts(reducer),
             events=events,
+            process_began=owner.began,
+            tied=owner.tied,
         )
 
     def _facts(self, reducer: AiderReducer) -> SessionFacts:

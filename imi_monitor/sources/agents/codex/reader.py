@@ -22,7 +22,7 @@ from imi_monitor.sources.agents.codex.session import (
     recent_rollouts,
     thread_of,
 )
-from imi_monitor.sources.agents.codex.thread_owners import ThreadCandidate, ThreadLocks, ThreadProcess, find_owners
+from imi_monitor.sources.agents.codex.thread_owners import ThreadCandidate, ThreadLocks, ThreadOwners, ThreadProcess
 
 _MOST_NEW = 40  # threads that are read for the first time in one call
 _MOST_HEADS = 4000
@@ -53,6 +53,7 @@ class CodexReader:
         self.threads: dict[str, CodexThread] = {}
         self._home = ""
         self._locks = ThreadLocks("")
+        self._owners = ThreadOwners()
         self._daemon = CodexDaemon("")
         self._heads: dict[str, ThreadContext] = {}  # rollout -> its first line, of any worktree
         self._asked: set[str] = set()  # locked threads that were looked up in the index
@@ -162,32 +163,22 @@ class CodexReader:
 
     def _with_more(self) -> list[CodexThread]:
         """Threads that are not read to their end, and living ones that are not read from their beginning."""
-        return [one for one in self.threads.values() if one.has_more and (one.history.has_process or one.tail.has_more)]
+        return [one for one in self.threads.values() if one.has_more and (one.has_process or one.tail.has_more)]
 
     def _find_processes(self, threads: Sequence[CodexThread], context: ReadContext) -> Mapping[str, ThreadProcess]:
-        found = dict(find_owners([self._candidate(one, context) for one in threads], self._locks, context))
+        found = self._owners.find([self._candidate(one, context) for one in threads], self._locks, context)
         for thread in threads:
-            process = found[thread.id]
-            if process.alive is False and thread.history.has_process and thread.was_read:
+            ended = found[thread.id].alive is False
+            if ended and thread.has_process and thread.was_read:
                 thread.read()  # the last records may have come together with its end
-            if process.alive is not False:
-                thread.history.set_process(process.pid, process.started)
-            elif thread.history.set_no_process(thread.modified_at) is None:
-                found[thread.id] = replace(process, alive=None)
+            thread.has_process = not ended
         return found
 
     def _candidate(self, thread: CodexThread, context: ReadContext) -> ThreadCandidate:
         status = self._daemon.statuses.get(thread.id)
         working = thread.reducer.working or (status is not None and status.state not in RESTING)
         terminal = bool(_TERMINALS.search(thread.reducer.context.originator or ""))
-        return ThreadCandidate(
-            thread.id,
-            self._place(thread.cwd, context) or "",
-            thread.modified_at,
-            working,
-            terminal,
-            thread.history.left_by(thread.modified_at),
-        )
+        return ThreadCandidate(thread.id, self._place(thread.cwd, context) or "", thread.modified_at, working, terminal)
 
     # -- the daemon ---------------------------------------------------------------------------------------------------
 
@@ -270,6 +261,8 @@ class CodexReader:
             evidence=tuple(self._evidence(thread, helpers, context)),
             facts=facts,
             events=thread.take_events(),
+            process_began=process.began,
+            tied=process.tied,
         )
 
     def _helpers(

@@ -20,7 +20,6 @@ from imi_monitor.sources.agents.codex.records import parse
 from imi_monitor.sources.agents.codex.reducer import CodexReducer
 from imi_monitor.sources.agents.foreign_db import placeholders, rows
 from imi_monitor.sources.agents.foreign_files import RecordFile
-from imi_monitor.sources.agents.session_owners import ProcessHistory
 
 DAY = 86400.0
 _NAME = re.compile(r"^rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$")
@@ -36,7 +35,7 @@ class CodexThread(RecordFile[CodexReducer]):
         self.id = ident
         self.row: IndexRow | None = None
         self.was_read = False
-        self.history = ProcessHistory()
+        self.has_process = False  # at the last read
         self.reads = 0  # grows when something was read
         self.last: tuple[object, Sighting] | None = None  # of an ended thread: what it was made from, its sighting
         super().__init__(path, lambda: CodexReducer(os.path.basename(path), head), _WINDOW)

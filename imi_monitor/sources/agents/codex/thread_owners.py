@@ -4,23 +4,23 @@ Codex keeps `thread-writer-locks/<thread>.lock` locked while a thread is loaded.
 could make Codex fail to get it, so it is never tried: the kernel's list of locks in /proc/locks names the holder.
 
 Where the shared daemon holds the lock, the process a person sees is a terminal in the same folder, or one with the
-thread's id among its arguments. A thread without a lock belongs to a free process of its folder, if it was written to
-since that process began.
+thread's id among its arguments; `SessionPairs` decides which one.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from imi_monitor import host
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
+from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
 
 _LOCK = ".lock"
 _MOST_LOCKS = 2000
 _KERNEL_LOCKS = "/proc/locks"
-_SLACK = 2.0  # seconds between a process's start and its first record
+_FIRST_WORDS = 4  # of a command line, among which `resume` stands; later ones may be a prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,48 +139,58 @@ class ThreadCandidate:
     modified_at: float
     working: bool
     terminal: bool = True  # started by a terminal, not by an editor or a phone
-    left_by: tuple[int, str] | None = None  # see ProcessHistory.left_by
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadProcess:
-    """`alive` None: unknown."""
+    """`alive` None: unknown. `began`: of the process that runs the turns; None of a terminal, which only shows them."""
 
     alive: bool | None
     pid: int | None = None
     started: str | None = None
+    began: str | None = None
+    tied: bool = False
 
 
-def find_owners(
-    threads: Sequence[ThreadCandidate], locks: ThreadLocks, context: ReadContext
-) -> Mapping[str, ThreadProcess]:
-    """The process of each thread. The newest thread comes first: a process most likely works on it."""
-    free = sorted(context.processes_of("codex"), key=lambda one: -one.began_at)
-    ordered = sorted(threads, key=lambda one: -one.modified_at)
-    found: dict[str, ThreadProcess] = {}
-    for thread in ordered:
-        holder = _lock_holder(locks, thread.id)
-        process = next((one for one in free if holder is not None and holder in (one.pid, *one.family)), None)
-        if process is not None:
-            found[thread.id] = ThreadProcess(True, process.pid, process.started)
-            free.remove(process)
-    for thread in ordered:
-        if thread.id not in found:
-            found[thread.id] = _find_other(thread, locks, free)
-    return found
+class ThreadOwners:
+    """The process of each thread, kept from read to read."""
+
+    def __init__(self) -> None:
+        self._pairs = SessionPairs(resumes=_resumes)
+
+    def find(
+        self, threads: Sequence[ThreadCandidate], locks: ThreadLocks, context: ReadContext
+    ) -> Mapping[str, ThreadProcess]:
+        terminals = [_in_its_folder(one) for one in context.processes_of("codex")]
+        owners = self._pairs.find([_trace(one, locks, terminals) for one in threads], terminals, context.now)
+        taken = {one.process.pid for one in owners.values() if one.process is not None and one.alive}
+        free = any(one.pid not in taken for one in terminals)
+        return {one.id: _thread_process(one, owners[one.id], _lock_holder(locks, one.id), free) for one in threads}
 
 
-def _find_other(thread: ThreadCandidate, locks: ThreadLocks, free: list[AgentProcess]) -> ThreadProcess:
-    """The owner of a thread whose lock is not held by one of the agent processes."""
+def _trace(thread: ThreadCandidate, locks: ThreadLocks, terminals: Sequence[AgentProcess]) -> SessionTrace:
     holder = _lock_holder(locks, thread.id)
-    if locks.readable and thread.id in locks.threads and holder is None:
-        return ThreadProcess(False)  # the lock was left behind: its process was killed
-    process = next((one for one in free if _is_attached(one, thread, holder is not None)), None)
-    if process is not None:
-        free.remove(process)
-        return ThreadProcess(True, process.pid, process.started)
+    pids = {pid for one in terminals for pid in (one.pid, *one.family)}
+    return SessionTrace(
+        thread.id,
+        thread.cwd,
+        thread.modified_at,
+        names=frozenset({thread.id}),
+        pid=holder if holder in pids else None,
+        loaded=holder is not None,
+        freed=locks.readable and thread.id in locks.threads and holder is None,  # left behind: its process was killed
+    )
+
+
+def _thread_process(thread: ThreadCandidate, owner: SessionProcess, holder: int | None, free: bool) -> ThreadProcess:
+    """`free`: a terminal runs that has no thread."""
+    process = owner.process
+    if process is not None and owner.alive:
+        runs_turns = holder is None or holder in (process.pid, *process.family)
+        began = owner.began if runs_turns else None
+        return ThreadProcess(True, process.pid, process.started, began, owner.tied)
     if holder is None:
-        return ThreadProcess(False)
+        return ThreadProcess(owner.alive, tied=owner.tied)
     if thread.working or not is_daemon(holder):  # not a daemon: an editor's server, or a program with Codex inside
         return ThreadProcess(True, holder, host.start_time(holder))
     # the daemon keeps an abandoned thread for half an hour; only of terminals it is known that they are gone
@@ -192,21 +202,16 @@ def _lock_holder(locks: ThreadLocks, thread: str) -> int | None:
     return lock.pid if lock else None
 
 
-def _is_attached(process: AgentProcess, thread: ThreadCandidate, loaded: bool) -> bool:
-    if thread.id in process.argv:
-        return True
-    fits = loaded or thread.modified_at >= process.began_at - _SLACK
-    if not loaded and thread.left_by is not None:
-        fits = thread.left_by == (process.pid, process.started)
-    return fits and thread.cwd in (process.cwd, _folder_option(process))
+def _resumes(words: Sequence[str]) -> bool:
+    return "resume" in words[1:_FIRST_WORDS]
 
 
-def _folder_option(process: AgentProcess) -> str | None:
-    """The folder given with `-C DIR`."""
+def _in_its_folder(process: AgentProcess) -> AgentProcess:
+    """The process as if it ran in the folder given with `-C DIR`."""
     for word, value in zip(process.argv, process.argv[1:], strict=False):
         if word in ("-C", "--cd"):
-            return os.path.realpath(os.path.join(process.cwd, value))
-    return None
+            return replace(process, cwd=os.path.realpath(os.path.join(process.cwd, value)))
+    return process
 
 
 def is_daemon(pid: int) -> bool:

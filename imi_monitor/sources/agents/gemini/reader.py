@@ -10,10 +10,10 @@ from itertools import pairwise
 
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
 from imi_monitor.sources.agents import fields, foreign_files
-from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.agent_reader import AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.foreign_files import RecordFile
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
-from imi_monitor.sources.agents.session_owners import ProcessHistory, SessionCandidate, match_newest
+from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
 
 _DAY = 86400.0
 _WINDOW = 64 << 10  # enough for the state
@@ -43,7 +43,7 @@ class GeminiChat(RecordFile[GeminiReducer]):
         super().__init__(path, lambda: GeminiReducer(os.path.basename(path)), _WINDOW)
         self.cwd = cwd
         self.was_read = False
-        self.history = ProcessHistory()
+        self.has_process = False
         self.options = StartOptions()  # of its last process
         self.alive_at = 0.0  # when that process was last seen
 
@@ -88,6 +88,7 @@ class GeminiReader:
         self._home = ""
         self._places: dict[str, str] = {}  # folder of chats -> the folder they were held in
         self._roots: tuple[str, ...] = ()
+        self._pairs = SessionPairs(resumes=_resumes)
 
     def watch_folders(self, context: ReadContext) -> Sequence[str]:
         temporary = os.path.join(self._home, "tmp")
@@ -103,9 +104,9 @@ class GeminiReader:
         for path in [path for path, chat in self.chats.items() if chat.modified_at < context.now - _DAY]:
             del self.chats[path]
         shown = list(self._by_session().values())
-        owners = match_newest([_candidate(chat) for chat in shown], context.processes_of(self.cli))
+        owners = self._pairs.find([_trace(chat) for chat in shown], context.processes_of(self.cli), context.now)
         found = [
-            self._sighting(chat, owners.get(chat.id), context) for chat in shown if chat.id in owners or chat.reducer.at
+            self._sighting(chat, owners[chat.id], context) for chat in shown if owners[chat.id].alive or chat.reducer.at
         ]
         self.has_more = bool(self._with_more()) or any(not one.was_read for one in self.chats.values())
         return found
@@ -146,41 +147,45 @@ class GeminiReader:
 
     def _with_more(self) -> list[GeminiChat]:
         """Chats that are not read to their end, and living ones that are not read from their beginning."""
-        return [one for one in self.chats.values() if one.has_more and (one.history.has_process or one.tail.has_more)]
+        return [one for one in self.chats.values() if one.has_more and (one.has_process or one.tail.has_more)]
 
     def _by_session(self) -> dict[str, GeminiChat]:
         """The newest file of each session, without those of subagents."""
         ordered = sorted(self.chats.values(), key=lambda chat: (chat.modified_at, chat.path))
         return {chat.id: chat for chat in ordered if chat.was_read and not chat.reducer.helper}
 
-    def _sighting(self, chat: GeminiChat, owner: AgentProcess | None, context: ReadContext) -> Sighting:
-        if owner is None and chat.history.has_process and chat.was_read:
+    def _sighting(self, chat: GeminiChat, owner: SessionProcess, context: ReadContext) -> Sighting:
+        if owner.alive is not True and chat.has_process and chat.was_read:
             chat.read()  # the last records may have come together with its end
-        alive: bool | None = True
-        if owner is None:
-            alive = chat.history.set_no_process(chat.modified_at)
-        else:
-            chat.history.set_process(owner.pid, owner.started)
-            chat.options, chat.alive_at = start_options(owner.argv), context.now
-        now = context.now if alive is not False else chat.alive_at
-        evidence = chat.reducer.evidence(chat.options, alive, now)
+        chat.has_process = owner.alive is True
+        process = owner.process
+        if process is not None and owner.alive:
+            chat.options, chat.alive_at = start_options(process.argv), context.now
+        now = context.now if owner.alive is not False else chat.alive_at
+        evidence = chat.reducer.evidence(chat.options, owner.alive, now)
         return Sighting(
             cli=self.cli,
             session=chat.id,
             cwd=chat.cwd,
-            pid=owner.pid if owner else None,
-            pid_started=owner.started if owner else None,
-            alive=alive,
-            last_alive=None if alive is not False else fields.at(chat.modified_at),
+            pid=process.pid if process else None,
+            pid_started=process.started if process else None,
+            alive=owner.alive,
+            last_alive=None if owner.alive is not False else fields.at(chat.modified_at),
             evidence=(evidence,) if evidence else (),
             facts=chat.reducer.facts(),
             events=chat.take_events(),
+            process_began=owner.began,
+            tied=owner.tied,
         )
 
 
-def _candidate(chat: GeminiChat) -> SessionCandidate:
-    left_by = chat.history.left_by(chat.modified_at)
-    return SessionCandidate(chat.id, chat.cwd, chat.modified_at, frozenset({chat.id}), left_by)
+def _trace(chat: GeminiChat) -> SessionTrace:
+    began = fields.seconds(chat.reducer.started_at)
+    return SessionTrace(chat.id, chat.cwd, chat.modified_at, began, frozenset({chat.id}))
+
+
+def _resumes(words: Sequence[str]) -> bool:
+    return _has_option(words, ("-r", "--resume"))
 
 
 def start_options(words: Sequence[str]) -> StartOptions:

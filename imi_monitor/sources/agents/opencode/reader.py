@@ -19,9 +19,10 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, 
 from imi_monitor.sources.agents.foreign_db import ForeignDatabase, Row, Unreadable
 from imi_monitor.sources.agents.opencode import reducer
 from imi_monitor.sources.agents.opencode.records import MessageWindow, sessions, updated
-from imi_monitor.sources.agents.session_owners import SessionActivity, SessionOwners, SessionProcess
+from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
 
 _DAY = 86_400.0
+_UNSEEN = 5.0  # seconds after a write in which its process may be an invisible one, such as one in a container
 _MOST_SESSIONS = 100
 
 PROGRAM = AgentProgram("opencode", ("/opencode-ai/",), frozenset({"auth", "upgrade", "models", "mcp"}))
@@ -130,7 +131,7 @@ class SessionDatabase:
         self._roots: tuple[str, ...] = ()
         self._sessions: dict[str, OpenCodeSession] = {}
         self._places: dict[str, str | None] = {}  # recorded folder -> real path; None outside of the worktrees
-        self._owners = SessionOwners()
+        self._pairs = SessionPairs(several=True, unseen=_UNSEEN)
 
     @property
     def has_sessions(self) -> bool:
@@ -168,17 +169,18 @@ class SessionDatabase:
     def sightings(
         self, context: ReadContext, processes: Sequence[AgentProcess], answers: dict[int, PortAnswers]
     ) -> list[Sighting]:
-        activities = [self._activity(each, session) for each, session in self._sessions.items()]
         pids = {session: pid for pid, answer in answers.items() for session in (*answer.busy, *answer.asking)}
-        owners = self._owners.find(activities, processes, context.now, pids)
+        traces = [self._trace(each, session, pids.get(each)) for each, session in self._sessions.items()]
+        owners = self._pairs.find(traces, processes, context.now)
         return [
             _sighting(each, session, owners[each], answers, context.now) for each, session in self._sessions.items()
         ]
 
-    def _activity(self, ident: str, session: OpenCodeSession) -> SessionActivity:
+    def _trace(self, ident: str, session: OpenCodeSession, pid: int | None) -> SessionTrace:
         recorded = str(session.row["directory"])
         folder = self._places.get(recorded) or recorded
-        return SessionActivity(ident, folder, updated(session.row, session.window.messages) / 1000)
+        moved = updated(session.row, session.window.messages) / 1000
+        return SessionTrace(ident, folder, moved, names=frozenset({ident}), pid=pid)
 
 
 def _sighting(
@@ -203,6 +205,8 @@ def _sighting(
         evidence=tuple(one for one in (answered, recorded) if one is not None),
         facts=facts,
         events=events,
+        process_began=owner.began,
+        tied=owner.tied,
     )
 
 
