@@ -280,7 +280,7 @@ def _config_values(common_dir: str, section: str) -> dict[str, str]:
     """Return one section of the repository's configuration, the last value of each key. Includes are not followed."""
     values: dict[str, str] = {}
     current = ""
-    lines = os.fsdecode(read_regular(os.path.join(common_dir, "config"), 1 << 20) or b"").splitlines()
+    lines = os.fsdecode(read_regular(os.path.join(common_dir, "config"), 1 << 20) or b"").split("\n")
     for raw in lines:
         line = raw.strip()
         if line.startswith("["):

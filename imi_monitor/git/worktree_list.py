@@ -76,5 +76,5 @@ def _hidden_branches(tree: GitWorktree) -> list[str]:
     names = ("HEAD", "rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
     found = [read_small(os.path.join(tree.admin_dir, name)) for name in names]
     # rebase --update-refs writes three lines each: a ref, its old and its new commit
-    found += (read_small(os.path.join(tree.admin_dir, "rebase-merge", "update-refs")) or "").splitlines()[::3]
+    found += (read_small(os.path.join(tree.admin_dir, "rebase-merge", "update-refs")) or "").split("\n")[::3]
     return [name.removeprefix("ref: ").removeprefix("refs/heads/") for name in found if name]

@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from imi_monitor import host
@@ -17,7 +17,23 @@ from imi_monitor.mux.pane import Pane, query_multiplexer, run_multiplexer
 
 _LIST_TIMEOUT = 0.5  # seconds; tmux usually answers in 3 ms
 _MOST_SERVERS = 4
-_PANE_FORMAT = "#{pane_id}\t#{pane_pid}\t#{pane_tty}\t#{pane_title}"
+
+
+class _Listing:
+    """The format of a list and its parser.
+
+    A random text separates the fields: titles and folders of panes are anybody's text and may contain lines and tabs.
+    """
+
+    def __init__(self, *fields: str) -> None:
+        self._mark = f"|{os.urandom(12).hex()}|"
+        self._size = len(fields)
+        self.format = self._mark + self._mark.join(f"#{{{field}}}" for field in fields)
+
+    def parse(self, listed: str) -> Iterator[tuple[str, ...]]:
+        """Yield the fields of each row."""
+        values = [value.removesuffix("\n") for value in listed.split(self._mark)[1:]]
+        return (tuple(values[row : row + self._size]) for row in range(0, len(values) - self._size + 1, self._size))
 
 
 # -- list panes -----------------------------------------------------------------------------------------------------
@@ -50,11 +66,13 @@ def _accepts_connections(path: str) -> bool:
 
 def list_panes(server: str, env: Mapping[str, str], *, timeout: float = _LIST_TIMEOUT) -> Sequence[Pane] | None:
     """Return the panes of the server with this socket, or None when it does not answer in time."""
-    listed = query_multiplexer(["tmux", "-u", "-S", server, "list-panes", "-a", "-F", _PANE_FORMAT], env, timeout)
+    listing = _Listing("pane_id", "pane_pid", "pane_tty", "pane_title")
+    # -u: without it tmux replaces what its locale lacks
+    listed = query_multiplexer(["tmux", "-u", "-S", server, "list-panes", "-a", "-F", listing.format], env, timeout)
     if listed is None:
         return None
-    rows = (line.split("\t", 3) for line in listed.splitlines())
-    return [Pane("tmux", row[0], row[3], int(row[1]), row[2]) for row in rows if len(row) == 4 and row[1].isdigit()]
+    rows = listing.parse(listed)
+    return [Pane("tmux", pane, title, int(pid), tty) for pane, pid, tty, title in rows if pid.isdecimal()]
 
 
 # -- open and focus -------------------------------------------------------------------------------------------------
@@ -81,9 +99,8 @@ def focus_agent(agent: Agent) -> str | None:
     pane = re.search(r"%\d+$", agent.facts.tmux or "")
     if pane is None:
         return None
-    listed = run_multiplexer("tmux", "list-panes", "-a", "-F", "#{pane_id} #{pane_pid}").splitlines()
-    leader = dict(line.split(" ", 1) for line in listed if " " in line).get(pane[0], "")
-    if not leader.isdigit() or not _runs_below(agent.pid, int(leader)):
+    leader = dict(_list_panes("pane_id", "pane_pid")).get(pane[0], "")
+    if not leader.isdecimal() or not _runs_below(agent.pid, int(leader)):
         return None
     _focus_pane(pane[0])
     return f"{safe(agent.name, 60)}: its own pane"
@@ -102,13 +119,18 @@ def _runs_below(pid: int | None, leader: int) -> bool:
 
 def _find_pane(path: str) -> str | None:
     """Return a pane that imi opened for the worktree, else one whose program stands in it; never imi's own pane."""
-    lines = run_multiplexer("tmux", "list-panes", "-a", "-F", "#{pane_id}\t#{@imi}\t#{pane_current_path}").splitlines()
-    panes = [line.split("\t") for line in lines if line.count("\t") == 2]
+    panes = _list_panes("pane_id", "@imi", "pane_current_path")
     others = [pane for pane in panes if pane[0] != os.environ.get("TMUX_PANE")]
     real = os.path.realpath(path)
-    opened = (pane[0] for pane in others if pane[1] == path)
-    inside = (pane[0] for pane in others if f"{os.path.realpath(pane[2])}/".startswith(f"{real}/") and pane[2])
+    opened = (pane for pane, worktree, _ in others if worktree == path)
+    inside = (pane for pane, _, folder in others if folder and f"{os.path.realpath(folder)}/".startswith(f"{real}/"))
     return next(opened, None) or next(inside, None)
+
+
+def _list_panes(*fields: str) -> list[tuple[str, ...]]:
+    """Return these fields of every pane of the current server."""
+    listing = _Listing(*fields)
+    return list(listing.parse(run_multiplexer("tmux", "-u", "list-panes", "-a", "-F", listing.format)))
 
 
 def _focus_pane(pane: str) -> None:

@@ -117,7 +117,8 @@ def open_worktree(path: str, name: str, command: Sequence[str]) -> str:
             by_tab = ("go-to-tab-by-id", str(pane["tab_id"]))
             run_multiplexer("zellij", "action", *(by_id if version >= _FOCUSES_PANES else by_tab))
             return f"{tab}: the pane that is already open there"
-    if tab in run_multiplexer("zellij", "action", "query-tab-names").splitlines():
+    # a name has no line feed, because Zellij drops control characters; it may have other separators of lines
+    if tab in run_multiplexer("zellij", "action", "query-tab-names").split("\n"):
         run_multiplexer("zellij", "action", "go-to-tab-name", tab)
         return f"{tab}: the tab that is already open"
     try:

@@ -85,6 +85,36 @@ def test_tmux_finds_the_pane_of_a_folder_that_ends_in_a_semicolon(tmux: RunTmux,
     assert "already open" in multiplexer.open_worktree("tmux", str(place), place.name)
 
 
+@pytest.mark.parametrize("name", ["feat\tx", "feat-ü", "a\nb", "a\u2028b"])
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_tmux_finds_the_pane_of_a_folder_with_an_odd_name(
+    tmux: RunTmux, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, locale: str
+) -> None:
+    """In any locale: outside UTF-8, tmux replaces what it prints, tabs included."""
+    monkeypatch.setenv("LC_ALL", locale)
+    (tmp_path / name).mkdir()
+    assert "new tmux window" in multiplexer.open_worktree("tmux", str(tmp_path / name), "feat-x")
+    tmux("select-window", "-t", "0")
+    assert "already open" in multiplexer.open_worktree("tmux", str(tmp_path / name), "feat-x")
+
+
+def test_a_folder_of_a_pane_forges_no_row_of_the_list(tmux: RunTmux, tmp_path: Path) -> None:
+    """Its name contains rows that say that another pane stands in the worktree."""
+    wanted = tmp_path / "feat-api"
+    wanted.mkdir()
+    other = tmux("new-window", "-d", "-P", "-F", "#{pane_id}", "-c", "/", "sleep", "300")
+    forged = tmp_path / f"a\n{other}\t{wanted}\t{wanted}\n{other} {os.getpid()}\nb"
+    forged.mkdir(parents=True)
+    tmux("new-window", "-d", "-c", str(forged))
+    end = time.monotonic() + 60
+    while str(forged) not in tmux("list-panes", "-a", "-F", "#{pane_current_path}"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert "new tmux window" in multiplexer.open_worktree("tmux", str(wanted), "feat-api")
+    said = multiplexer.open_agent("tmux", agent_at(os.getpid(), tmux=other), str(wanted), "feat-api")
+    assert "its own pane" not in said, "the agent does not run in that pane"
+
+
 def test_a_missing_tmux_server_or_folder_is_refused_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +156,15 @@ def test_zellij_tab_gets_a_harmless_name(zellij: FakeZellij, version: str, paylo
         assert all(bad_characters(word) == [] and len(word) <= 400 for word in words)
         for name in (after for before, after in pairwise(words) if before == "--name"):
             assert name and not name.startswith("-")
+
+
+@pytest.mark.parametrize("version", ["0.43.1", "0.45.0"])
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\r"])
+def test_a_tab_name_forges_no_tab_of_zellij(zellij: FakeZellij, tmp_path: Path, version: str, sign: str) -> None:
+    """A name with a sign that ends a line elsewhere: Zellij itself takes only line feeds out of names."""
+    zellij.version(version)
+    zellij.change(tabs=[{"id": 0, "name": f"x{sign}feat-api{sign}y"}])
+    assert "new tab" in multiplexer.open_worktree("zellij", str(tmp_path), "feat-api")
 
 
 @pytest.mark.parametrize("version", ["0.44.0", "0.45.0"])

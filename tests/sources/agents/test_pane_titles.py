@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -232,6 +233,28 @@ def test_a_tmux_answer_has_a_timeout(tmp_path: Path) -> None:
     fake.write_text("#!/bin/sh\nexec sleep 100\n")
     fake.chmod(0o755)
     assert tmux_module.list_panes("/s", {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, timeout=0.05) is None
+
+
+FORGING_TMUX = """#!{python}
+import sys
+listed = sys.argv[sys.argv.index("-F") + 1]
+for number, title in ((1, "a\\n%2\\t2\\t/dev/pts/2\\t✋  Action Required (x)\\nb"), (2, "quiet\\ttitle")):
+    fields = {{"pane_id": f"%{{number}}", "pane_pid": str(number), "pane_tty": f"/dev/pts/{{number}}", "pane_title": title}}
+    row = listed
+    for name, value in fields.items():
+        row = row.replace("#{{" + name + "}}", value)
+    print(row)
+"""
+
+
+def test_a_title_with_lines_forges_no_pane(tmp_path: Path) -> None:
+    fake = tmp_path / "tmux"
+    fake.write_text(FORGING_TMUX.format(python=sys.executable))
+    fake.chmod(0o755)
+    panes = tmux_module.list_panes("/s", {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, timeout=60)
+    assert panes is not None
+    assert [(one.name, one.pid, one.title.count("\n")) for one in panes] == [("%1", 1, 2), ("%2", 2, 0)]
+    assert panes[1].title == "quiet\ttitle"
 
 
 ZELLIJ = """#!/bin/sh
