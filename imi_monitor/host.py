@@ -126,6 +126,18 @@ def processes_inside(folder: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
+def writers_inside(folder: str) -> list[tuple[int, str, str]]:
+    """Return (pid, command, file) of the processes that have a file in `folder` open for writing, one file of each.
+
+    Processes of other users cannot be inspected and are not reported.
+    """
+    if not _LINUX:
+        return _writers_by_lsof(folder)
+    root = os.path.realpath(folder)
+    found = ((int(pid), _written(f"/proc/{pid}", root)) for pid in os.listdir("/proc") if pid.isdigit())
+    return sorted((pid, process_name(pid) or "?", file) for pid, file in found if file and pid != os.getpid())
+
+
 def mounts_inside(folder: str) -> list[str]:
     """Return the mount points at `folder` or below it, which must not be deleted with it; Linux only."""
     root = os.path.realpath(folder)
@@ -151,6 +163,24 @@ def _holds(proc: str, root: str) -> bool:
         return any(_within(os.readlink(f"{proc}/fd/{fd}"), root) for fd in os.listdir(f"{proc}/fd"))
     except OSError:
         return False  # ended meanwhile, or of another user
+
+
+def _written(proc: str, root: str) -> str | None:
+    """A file below `root` that the process has open for writing."""
+    try:
+        for fd in os.listdir(f"{proc}/fd"):
+            file = os.readlink(f"{proc}/fd/{fd}")
+            if _within(file, root) and _is_open_for_writing(f"{proc}/fdinfo/{fd}"):
+                return file
+    except OSError:
+        pass  # ended meanwhile, closed it, or of another user
+    return None
+
+
+def _is_open_for_writing(info: str) -> bool:
+    """Whether the descriptor's flags, the octal number in the line `flags:`, allow writing."""
+    flags = _read(info).partition("flags:")[2].split(maxsplit=1)
+    return bool(flags) and int(flags[0], 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _within(path: str, root: str) -> bool:
@@ -211,3 +241,19 @@ def _inside_by_lsof(folder: str) -> list[tuple[int, str]]:
         elif line.startswith("c") and pid != os.getpid():
             found[pid] = line[1:]
     return sorted(found.items())
+
+
+def _writers_by_lsof(folder: str) -> list[tuple[int, str, str]]:
+    found: dict[int, tuple[int, str, str]] = {}
+    pid, command, access = 0, "?", ""
+    for line in _run("lsof", "-F", "pcan", "+D", folder).splitlines():
+        kind, value = line[:1], line[1:]
+        if kind == "p":
+            pid = int(value)
+        elif kind == "c":
+            command = value
+        elif kind == "a":
+            access = value
+        elif kind == "n" and access in ("w", "u") and pid != os.getpid():
+            found.setdefault(pid, (pid, command, value))
+    return sorted(found.values())

@@ -99,7 +99,7 @@ def focus_agent(agent: Agent) -> str | None:
     pane = re.search(r"%\d+$", agent.facts.tmux or "")
     if pane is None:
         return None
-    leader = dict(_list_panes("pane_id", "pane_pid")).get(pane[0], "")
+    leader = next((pid for name, pid in _list_panes("pane_id", "pane_pid") if name == pane[0]), "")
     if not leader.isdecimal() or not _runs_below(agent.pid, int(leader)):
         return None
     _focus_pane(pane[0])

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,56 @@ def test_a_file_written_after_the_verdict_stops_the_removal(repo: Repo, tree: Re
     with before_the_move(lambda: tree.write("just-now.py", "x\n")):
         refused_and_unharmed(repo, tree, "changed")
     assert (tree.path / "just-now.py").read_text() == "x\n"
+
+
+@contextmanager
+def process_writing(file: Path, cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has a new file open for writing."""
+    with file.open("w") as output:
+        child = subprocess.Popen(["sleep", "600"], cwd=cwd, stdout=output)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait(60)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_writer_that_does_not_pause_is_named_with_its_file(repo: Repo, tree: Repo, inside: bool) -> None:
+    """Even `--yes-really` never wins against it, so a person has to know what to stop."""
+    with ExitStack() as stack:
+        started: list[subprocess.Popen[bytes]] = []
+
+        def write() -> None:
+            writing = process_writing(tree.path / "out\x1b.log", tree.path if inside else repo.path)
+            started.append(stack.enter_context(writing))
+
+        with before_the_move(write):
+            refused = refused_and_unharmed(repo, tree, "changed", **force("feat-x"))
+    writer = {"pid": started[0].pid, "command": "sleep", "file": f"{tree.path}/out\\x1b.log"}
+    assert refused.data is not None and refused.data["files"] == ["out\\x1b.log"]
+    assert refused.data["writers"] == [writer]
+    assert (
+        f"({started[0].pid}) writes out\\x1b.log; run the command again when nothing writes there" in refused.sentence
+    )
+
+
+def test_a_writer_without_an_open_file_is_named_by_its_place(repo: Repo, tree: Repo) -> None:
+    with ExitStack() as stack:
+
+        def write() -> None:
+            tree.write("new.py", "x\n")
+            stack.enter_context(process_inside(tree.path))
+
+        with before_the_move(write):
+            refused = refused_and_unharmed(repo, tree, "changed", **force("feat-x"))
+    assert "(new.py): sleep (" in refused.sentence and ") works there; run" in refused.sentence
+
+
+def test_a_writer_that_nothing_shows_is_called_unknown(repo: Repo, tree: Repo) -> None:
+    with before_the_move(lambda: tree.write("new.py", "x\n")):
+        refused = refused_and_unharmed(repo, tree, "changed")
+    assert "its writer has ended, or belongs to another user, container or machine" in refused.sentence
 
 
 def test_a_commit_after_the_verdict_stops_the_removal(repo: Repo, tree: Repo) -> None:

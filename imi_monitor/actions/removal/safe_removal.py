@@ -215,9 +215,9 @@ def _refuse_if_changed(
     if inspected.status is not None and inspected.git is not None:
         now = inspection.status_of(inspected.git, with_ignored=False)
         if _comparable(now) != _comparable(inspected.status):
-            raise Refused(
-                f"{safe(found.name)} changed while it was being inspected: run the command again", code="changed"
-            )
+            from imi_monitor.actions.removal import concurrent_writers
+
+            raise concurrent_writers.refuse_changed(found, inspected.status, now)
     if git_admin_dir.read_admin_files(trashed.admin_dir) != trashed.parked or not layout.points_back(
         trashed.admin_dir, trashed.path
     ):
