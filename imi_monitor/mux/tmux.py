@@ -22,7 +22,7 @@ _MOST_SERVERS = 4
 class _Listing:
     """The format of a list and its parser.
 
-    A random text separates the fields: titles and folders of panes are anybody's text and may contain lines and tabs.
+    A random text separates the fields: any program can set titles and folders with lines and tabs in them.
     """
 
     def __init__(self, *fields: str) -> None:
