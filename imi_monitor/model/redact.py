@@ -1,7 +1,8 @@
-"""Redacts secrets in text: passwords in URLs, tokens of known formats, authorization headers.
+"""Redacts secrets in text: passwords, tokens of known formats, keys, values of settings named after a secret.
 
-git repeats a URL that it cannot reach, and error texts reach screens, logs and events. A doubtful match is redacted. `re` is
-imported only when a text may hold a secret; the hot commands never get that far.
+git repeats a URL that it cannot reach, agents repeat what they read, and both reach screens, logs and events. A doubtful
+match is redacted, unless it is code or a placeholder. `re` is imported only when a text may hold a secret; the hot commands
+never get that far.
 """
 
 from __future__ import annotations
@@ -9,86 +10,141 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from collections.abc import Iterator
 
-_MASK = "***"
-_patterns: dict[int, re.Pattern[str]] = {}
-
-# The start of a word; an escape sequence for a colour may precede it.
-_START = r"(?:\b|(?<=\dm))"
-
-# The names under which a secret is set.
-_NAMES = r"(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
-_CALLED = (
-    "token",
-    "secret",
-    "passw",
-    "passphrase",
-    "credential",
-    "signature",
-    *(f"{word}{sign}key" for word in ("api", "access", "private") for sign in ("", "_", "-")),
+MASK = "***"
+_SHORTEST = 16  # characters of the shortest token with a prefix
+_UNBROKEN = 24  # letters and digits without a sign between them that no words have
+_DISCORD = 58
+# An escape sequence, raw or as programs write it: \\x1b[31m, \\u001b[0m, \\e[1m
+_ESCAPES = (
+    r"(?:\x1b|\\x1[bB]|\\u001[bB]|\\033|\\e)"
+    r"(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\|(?=\x1b))|[@-Z\\^_])"
 )
-_PREFIXES = ("ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "glptt", "sk", "npm", "pypi", "dckr_pat")
-
-# (case-folded words of which the text must hold one, the pattern, its replacement). The words are a cheap test that most
-# texts fail. Repetitions in the patterns are bounded, so that no text makes the search quadratic.
-_RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    # In an http URL everything before the host is redacted, because the user may be a token; in others only the password.
-    # It ends at the last @ of the word, because a password may hold / and @; `host:8080/a@b` has no password.
-    (
-        ("@",),
-        r"(?i)(https?://)(?:[^\s/:'\"]{0,256}:(?!\d{1,5}(?:/|$))[^\s'\"]{0,1024}|[^\s/'\"]{1,1024})@",
-        rf"\1{_MASK}@",
-    ),
-    (("@",), r"(://[^\s/:'\"]{0,256}):(?!\d{1,5}(?:/|$))[^\s'\"]{0,1024}@", rf"\1:{_MASK}@"),
-    (
-        ("xox", *(prefix + sign for prefix in _PREFIXES for sign in "_-")),
-        rf"{_START}((?:gh[pousr]|github_pat|glpat|glptt|xox[a-z]|sk|npm|pypi|dckr_pat)[_-])[A-Za-z0-9_.\-]{{16,512}}",
-        rf"\1{_MASK}",
-    ),
-    (("akia", "asia"), rf"{_START}(AKIA|ASIA)[A-Z0-9]{{16}}\b", rf"\1{_MASK}"),
-    (
-        ("authorization",),
-        rf"(?i){_START}(authorization['\"]?\s{{0,8}}[:=]\s{{0,8}}['\"]?(?:(?:basic|bearer|token)\s)?)[^\s'\"]{{1,2048}}",
-        rf"\1{_MASK}",
-    ),
-    (("bearer",), rf"(?i){_START}(bearer\s{{1,8}})[A-Za-z0-9._~+/=\-]{{12,2048}}", rf"\1{_MASK}"),
-    (_CALLED, r"(?i)((?:token|secret|password|passwd|api[_-]?key|signature)=)[^&\s'\"]{1,2048}", rf"\1{_MASK}"),
-    # Input of agents' tools: JSON, YAML, settings with spaces around the sign, options, whole keys.
-    (_CALLED, rf"(?i)({_NAMES}\\?['\"]\s{{0,8}}:\s{{0,8}}\\?['\"])[^'\"\\]{{1,2048}}", rf"\1{_MASK}"),
-    (_CALLED, rf"(?i)({_NAMES}(?:\s{{0,4}}=\s{{0,4}}|\s{{0,4}}:\s{{1,4}})['\"]?)[^\s'\",;&]{{1,2048}}", rf"\1{_MASK}"),
-    (
-        _CALLED,
-        rf"(?i)((?<![\w-])--?(?:[a-z]{{1,20}}-){{0,3}}{_NAMES}\s{{1,4}})[^\s'\"-][^\s'\"]{{0,2047}}",
-        rf"\1{_MASK}",
-    ),
-    (("private key",), r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[A-Za-z0-9+/=\s\\,:-]{0,16384}", rf"\1{_MASK}"),
-    (("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,4096}}\.[A-Za-z0-9_-]{{4,8192}}(?:\.[A-Za-z0-9_-]{{0,4096}})?", _MASK),
-    (("aiza",), rf"{_START}(AIza)[A-Za-z0-9_-]{{30,60}}", rf"\1{_MASK}"),
-    (
-        ("hf_", "k_live_", "sq0", "sg."),
-        rf"{_START}(hf_|sk_live_|rk_live_|sq0[a-z]{{3}}-|SG\.)[A-Za-z0-9_.-]{{16,512}}",
-        rf"\1{_MASK}",
-    ),
-)
+_patterns: dict[str, re.Pattern[str]] = {}
 
 
 def redact(text: str) -> str:
     """Return `text` with every recognised secret replaced by ***."""
+    if "\x1b" in text or ("\\" in text and "[" in text):
+        return _redact_coloured(text)
+    found = _merged(_secrets(text))
+    return _masked(text, found) if found else text
+
+
+def _redact_coloured(text: str) -> str:
+    """Secrets are looked for as if the escape sequences were not there, raw or as text; those inside a secret go with it."""
+    escapes = _pattern(_ESCAPES)
+    places: list[int] = []
+    end = 0
+    for match in escapes.finditer(text):
+        places += range(end, match.start())
+        end = match.end()
+    places += range(end, len(text))
+    if len(places) == len(text):
+        found = _merged(_secrets(text))
+    else:
+        plain = "".join([text[place] for place in places])
+        found = [(places[start], places[stop - 1] + 1) for start, stop in _merged(_secrets(plain)) if stop > start]
+    return _masked(text, found) if found else text
+
+
+def _masked(text: str, found: list[tuple[int, int]]) -> str:
+    parts, end = [], 0
+    for start, stop in found:
+        parts += [text[end:start], MASK]
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _merged(found: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The places in order, overlapping ones joined."""
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(found):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(stop, merged[-1][1])
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def _secrets(text: str) -> Iterator[tuple[int, int]]:
+    """The places of everything that is taken for a secret."""
     folded = text.casefold()
-    for number, (signs, rule, mask) in enumerate(_RULES):
+    for signs, shapes in _shapes().items():
         for sign in signs:
             if sign in folded:
-                text = _pattern(number, rule).sub(mask, text)
+                for shape, judgement in shapes:
+                    for match in _pattern(shape).finditer(text):
+                        if not judgement or _judge(match, judgement):
+                            yield match.span("s")
                 break
-    return text
+    longest = max(map(len, text.split()), default=0)
+    if longest >= _SHORTEST:
+        yield from _prefixed(text)
+    if longest >= _DISCORD:
+        from imi_monitor.model.secret_shapes import DISCORD
+
+        yield from (match.span("s") for match in _pattern(DISCORD).finditer(text))
 
 
-def _pattern(number: int, rule: str) -> re.Pattern[str]:
-    if number not in _patterns:
+def _prefixed(text: str) -> Iterator[tuple[int, int]]:
+    from imi_monitor.model.secret_judgement import is_random
+    from imi_monitor.model.secret_shapes import PREFIXES, WORDLIKE
+
+    for match in _pattern(_prefix_pattern()).finditer(text):
+        prefix, rest = match["p"], match["s"]
+        least = PREFIXES.get(prefix) or WORDLIKE[prefix]
+        first = _pattern(r"[.:/]").split(rest, 1)[0]
+        unbroken = len(first) >= _UNBROKEN and first.isalnum()
+        if len(rest) >= least and (prefix in PREFIXES or unbroken or is_random(first)):
+            yield match.span("s")
+
+
+def _prefix_pattern() -> str:
+    """All prefixes, those of one first letter together, so that a word is compared with few of them."""
+    from imi_monitor.model.secret_shapes import PREFIXES, WORDLIKE
+
+    if "prefixes" not in _built:
         import re
 
-        _patterns[number] = re.compile(rule)
-    return _patterns[number]
+        groups: dict[str, list[str]] = {}
+        for prefix in sorted((*PREFIXES, *WORDLIKE), key=len, reverse=True):
+            groups.setdefault(prefix[0], []).append(re.escape(prefix[1:]))
+        starts = "|".join(f"{re.escape(first)}(?:{'|'.join(rests)})" for first, rests in groups.items())
+        before = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+        _built["prefixes"] = rf"{before}(?P<p>{starts})(?P<s>[A-Za-z0-9_\-+/=.~:]{{2,2048}})"
+    return _built["prefixes"]
+
+
+_built: dict[str, str] = {}
+
+
+_by_signs: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+
+
+def _shapes() -> dict[tuple[str, ...], list[tuple[str, str]]]:
+    """The shapes by their signs, so that signs that several of them share are looked for once."""
+    if not _by_signs:
+        from imi_monitor.model.secret_shapes import SHAPES
+
+        for signs, shape, judgement in SHAPES:
+            _by_signs.setdefault(signs, []).append((shape, judgement))
+    return _by_signs
+
+
+def _judge(match: re.Match[str], judgement: str) -> bool:
+    from imi_monitor.model.secret_judgement import is_secret
+
+    return is_secret(match, judgement)
+
+
+def _pattern(shape: str) -> re.Pattern[str]:
+    if shape not in _patterns:
+        import re
+
+        _patterns[shape] = re.compile(shape)
+    return _patterns[shape]
 
 
 def printable_lines(output: bytes) -> list[str]:

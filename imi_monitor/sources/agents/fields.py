@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from imi_monitor.model import times
+from imi_monitor.model.redact import redact
 
 MOST_TEXT = 2000  # characters of a prompt or a message that are kept
 MOST_PATH = 4096
+_AROUND = 600  # characters before and behind a cut in which a secret may lie
 _MOST_SECONDS = 4_102_444_800.0  # the year 2100; a larger number is one of milliseconds
 
 
@@ -25,7 +27,15 @@ def record(line: bytes | str) -> dict[str, Any] | None:
 
 def text(value: object, most: int = MOST_TEXT) -> str | None:
     """A string, stripped and cut; None if nothing is left."""
-    return value.strip()[:most] or None if isinstance(value, str) else None
+    return _cut(value.strip(), most) or None if isinstance(value, str) else None
+
+
+def _cut(value: str, most: int) -> str:
+    """The beginning of a text, without the beginning of a secret: what is cut through would not be recognised later."""
+    if len(value) <= most:
+        return value
+    around = value[max(0, most - _AROUND) : most + _AROUND]
+    return value[:most] if redact(around) == around else redact(value[: most + _AROUND])[:most]
 
 
 def path(value: object) -> str | None:
@@ -77,4 +87,4 @@ def at(wall: float) -> str:
 
 def one_line(value: str | None, most: int = 200) -> str | None:
     """A command or question on one line, as it is shown beside a tool."""
-    return " ".join(value.split())[:most] or None if value else None
+    return _cut(" ".join(value.split()), most) or None if value else None

@@ -14,6 +14,7 @@ from imi_monitor.model.snapshot import Key
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.foreign_files import MOST_WRITTEN
+from imi_monitor.sources.agents.secret_filter import filter_evidence, filter_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,9 @@ def _merge_facts(left: SessionFacts, right: SessionFacts) -> SessionFacts:
 
 
 def as_agent(one: Sighting, key: Key | None, now: datetime) -> SeenAgent:
-    """The agent that a merged sighting describes, its state decided from the evidence."""
-    truth = decide(
-        one.evidence, one.alive, now, last_alive=one.last_alive, process_began=one.process_began, tied=one.tied
-    )
+    """The agent that a merged sighting describes, its state decided from the evidence, without secrets."""
+    evidence = filter_evidence(one.evidence)
+    truth = decide(evidence, one.alive, now, last_alive=one.last_alive, process_began=one.process_began, tied=one.tied)
     ident = one.session if one.session is not None else f"pid:{one.pid}"
     agent = Agent(
         id=f"{one.cli}:{ident}",
@@ -128,7 +128,7 @@ def as_agent(one: Sighting, key: Key | None, now: datetime) -> SeenAgent:
         pid=one.pid,
         pid_started=one.pid_started,
         truth=truth,
-        facts=one.facts,
+        facts=filter_facts(one.facts),
         seen_at=max((each.at for each in one.evidence), default=None),
         suspended=one.suspended and not truth.ended,
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from imi_monitor.model import times
-from imi_monitor.model.agent import AgentEvent, Evidence, SessionFacts
+from imi_monitor.model import agent_text, snapshot_json, times
+from imi_monitor.model.agent import AgentEvent, Evidence, SessionFacts, ToolCall
+from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.sighting_merge import SightingMerge, as_agent
 
@@ -105,3 +106,24 @@ def test_a_process_that_changed_its_session_is_merged_into_the_new_one() -> None
         sessions = [Sighting("claude", one, "/a", pid=pid) for one, pid in zip("st", pids, strict=True)]
         found = merger.merge([*sessions, *bare])
         assert [one.session for one in found if one.evidence] == [mine]
+
+
+def test_no_secret_of_an_agent_enters_a_snapshot() -> None:
+    token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    tool = ToolCall("Bash", f"curl -u ann:hunter2 -H 'Authorization: Bearer {token}' https://x")
+    facts = SessionFacts(prompt=f"use {token}", last_message="Password: hunter2", title=token, files=(f"/a/{token}",))
+    asks = Evidence("registry", "waiting_for_input", times.stamp(), f"it asks for {token}", f"run {token}?", tool, True)
+    agent = as_agent(Sighting("claude", "s", "/a", facts=facts, evidence=(asks,)), None, times.now()).agent
+    shown = [repr(snapshot_json.agent_data(agent)), *agent_text.explain(agent, times.now())]
+    assert token not in "".join(shown) and "hunter2" not in "".join(shown)
+    assert agent_text.describe_activity(agent).startswith("asks: run ghp_***?"), (
+        "a question shows that something is removed"
+    )
+
+
+def test_a_text_that_is_cut_holds_no_part_of_a_secret() -> None:
+    token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    for before in range(100, 240):
+        cut = fields.one_line(f"{'x' * before} {token} and more {'y' * 900}") or ""
+        assert len(cut) <= 200 and "0123456" not in cut
+    assert fields.text("a" * 3000) == "a" * 2000
