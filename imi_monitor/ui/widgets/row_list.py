@@ -18,6 +18,9 @@ from textual.strip import Strip
 from imi_monitor.ui.widgets.cursor_list import CursorList
 
 MakeLines = Callable[[], tuple[Content, ...]]
+_SCREENS_KEPT = (
+    2  # of painted lines; each line takes 2 KB with Textual's caches, and lines that scrolled away stay in memory
+)
 
 
 class ListRow:
@@ -28,14 +31,16 @@ class ListRow:
     def __init__(self, key: str, lines: tuple[Content, ...] | MakeLines, *, heading: bool = False) -> None:
         self.key = key
         self.heading = heading  # stands above other rows; the cursor does not start on it
-        self._make = lines if callable(lines) else None
+        self._make: MakeLines | None = (
+            lines if callable(lines) else None
+        )  # until the lines are made: it holds what they show
         self._lines = None if callable(lines) else lines
 
     @property
     def lines(self) -> tuple[Content, ...]:
         if self._lines is None:
             assert self._make is not None
-            self._lines = self._make()
+            self._lines, self._make = self._make(), None
         return self._lines
 
     def looks_like(self, other: ListRow) -> bool:
@@ -63,7 +68,7 @@ class RowList(CursorList):
         self._follow_end = follow_end
         self._was_at_end = True
         self._moved_by_user = False  # until then the cursor stays on the first row, whichever that is
-        self._strips: LRUCache[tuple[ListRow, int, bool, int], Strip] = LRUCache(600)
+        self._strips: LRUCache[tuple[ListRow, int, bool, int], Strip] = LRUCache(1)
 
     @property
     def cursor(self) -> str | None:
@@ -196,6 +201,7 @@ class RowList(CursorList):
     def on_resize(self, _event: events.Resize) -> None:
         self.fit_virtual_size()
         self._strips.clear()
+        self._strips.maxsize = _SCREENS_KEPT * max(1, self.size.height)
         if self._follow_end and self._was_at_end:
             self._scroll_to_end()
         self.call_after_refresh(self._show_cursor)
