@@ -33,7 +33,7 @@ from imi_monitor.model.snapshot import (
     Waiter,
     Worktree,
 )
-from imi_monitor.sources.hints import GitStateRead, Hint, RefreshRequested, RosterRead
+from imi_monitor.sources.hints import DiskUseWanted, GitStateRead, Hint, RefreshRequested, RosterRead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +108,10 @@ class Engine:
     def refresh(self) -> None:
         """Read everything again now, whether or not anything seems to have changed."""
         self.send_hint(RefreshRequested())
+
+    def measure_disk_use(self, wanted: bool) -> None:
+        """Measure what worktrees use on disk, until it is no longer wanted."""
+        self.send_hint(DiskUseWanted(wanted))
 
     def mark_looked_at(self, agent: Agent) -> None:
         """A person has looked at this agent: until its state changes it needs no attention."""

@@ -147,6 +147,15 @@ class Collision:
     checked_at: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DiskUse:
+    """What a worktree uses on disk, measured while the dashboard shows it. None is unknown, never zero."""
+
+    key: Key
+    size: int | None
+    unreadable: int  # folders that could not be read: it uses more
+
+
 # the note of the agents source when it is switched off
 NOT_LOOKED_FOR = "agents are not observed: monitoring_settings.track_agent_activity is off"
 
@@ -177,6 +186,7 @@ class Snapshot:
     health: tuple[SourceHealth, ...] = ()
     complete: bool = False  # every worktree was read at least once
     repositories: tuple[str, ...] = field(default=())
+    disk: tuple[DiskUse, ...] = ()  # of the worktrees measured so far; `imi watch` measures none
 
     def worktree(self, key: Key) -> Worktree | None:
         return next((worktree for worktree in self.worktrees if worktree.key == key), None)

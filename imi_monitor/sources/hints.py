@@ -97,6 +97,13 @@ class RefreshRequested:
     """A person asks to read everything again now."""
 
 
+@dataclass(frozen=True, slots=True)
+class DiskUseWanted:
+    """Whether a person looks at the disk use of worktrees."""
+
+    wanted: bool
+
+
 Hint = (
     RosterRead
     | GitStateRead
@@ -111,4 +118,5 @@ Hint = (
     | RegistryWritten
     | RegistryChanged
     | RefreshRequested
+    | DiskUseWanted
 )

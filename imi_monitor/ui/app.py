@@ -193,6 +193,7 @@ class ImiApp(CrashSafeApp):
         try:
             async with self._connect() as engine:
                 self.engine = engine
+                self.follow_order()
                 async for snapshot in engine.snapshots():
                     self.attempt(self.notifier.update, snapshot)
                     self.attempt(setattr, self.home, "snapshot", snapshot)
@@ -203,6 +204,11 @@ class ImiApp(CrashSafeApp):
             log_error(error)
             sentence = getattr(error, "sentence", f"{type(error).__name__}: {error}")
             self.home.show_trouble(Content.styled(f" ? {safe(sentence, 300)}", "$error"))
+
+    def follow_order(self) -> None:
+        """Let the engine measure disk use while the list is ordered by it."""
+        if self.engine is not None:
+            self.engine.measure_disk_use(self.home.worktrees.order.shows_disk_use)
 
     @work
     async def _find_agent_name(self) -> None:

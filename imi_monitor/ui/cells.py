@@ -14,7 +14,7 @@ from textual.content import Content
 
 from imi_monitor.model import columns, times
 from imi_monitor.model.change import Change, changes_per_minute
-from imi_monitor.model.snapshot import Collision, FileState, GitState, Key, RegistryEvent, Snapshot, Worktree
+from imi_monitor.model.snapshot import Collision, DiskUse, FileState, GitState, Key, RegistryEvent, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui.snapshot_facts import parse_time
 
@@ -68,6 +68,21 @@ def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = T
 def short_number(number: int) -> str:
     """The number in at most three characters: 7, 42, 999, 1k, 12k, lot."""
     return str(number) if number < 1000 else f"{number // 1000}k" if number < 100_000 else "lot"
+
+
+def disk_size(use: DiskUse | None) -> str:
+    """The size in at most five characters, `1.2G`; with a plus if folders were left out, `…` before it is measured."""
+    if use is None:
+        return "…"
+    if use.size is None:
+        return "?"
+    number, unit = float(use.size), "B"
+    for larger in "kMGT":
+        if number < 999.5:
+            break
+        number, unit = number / 1000, larger
+    digits = f"{number:.1f}" if unit != "B" and number < 9.95 else f"{number:.0f}"
+    return f"{digits}{unit}{'+' if use.unreadable else ''}"
 
 
 def padded(content: Content, width: int, *, right: bool = False) -> Content:

@@ -8,11 +8,11 @@ from functools import cached_property, lru_cache
 
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import DiskUse, Key, Snapshot, Worktree
 
 BUSY_SECONDS = 60.0  # how long a worktree is busy after a file changed
 parse_time = lru_cache(4096)(times.parse)  # the same few hundred times are parsed every second
-_TIMELESS = ("conflicts", "agents", "standings")  # what does not depend on the present time
+_TIMELESS = ("conflicts", "agents", "standings", "disk_uses")  # what does not depend on the present time
 
 
 class SnapshotFacts:
@@ -48,6 +48,11 @@ class SnapshotFacts:
         """How many relevant agents have each standing, those outside of worktrees included."""
         outside = [agent for agent in self.snapshot.agents if agent.key is None]
         return Counter(attention.standing(agent) for found in (*self.agents.values(), outside) for agent in found)
+
+    @cached_property
+    def disk_uses(self) -> dict[Key, DiskUse]:
+        """What the worktrees measured so far use."""
+        return {use.key: use for use in self.snapshot.disk}
 
     def at(self, now: datetime) -> SnapshotFacts:
         """The same snapshot at a later moment; facts that do not depend on time are kept."""

@@ -10,6 +10,7 @@ from imi_monitor.model import attention
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
+DISK = "disk"  # the only order that measures something: the list has a column for it
 Rank = Callable[[SnapshotFacts, Worktree], Any]
 
 
@@ -49,6 +50,11 @@ def _dirty(facts: SnapshotFacts, tree: Worktree) -> int:
     return -(tree.git.uncommitted if tree.git else -1)
 
 
+def _disk(facts: SnapshotFacts, tree: Worktree) -> int:
+    use = facts.disk_uses.get(tree.key)
+    return 1 if use is None or use.size is None else -use.size
+
+
 SORTS: dict[str, tuple[str, Rank]] = {
     "attention": ("what needs you first", _attention),
     "name": ("by name", lambda facts, tree: 0),
@@ -57,6 +63,7 @@ SORTS: dict[str, tuple[str, Rank]] = {
     "dirty": ("most uncommitted files first", _dirty),
     "owner": ("by owner, unclaimed last", lambda facts, tree: (tree.claim is None, tree.owner.lower())),
     "type": ("by type", lambda facts, tree: tree.type),
+    DISK: ("by disk use, largest first; ignored files count", _disk),
 }
 GROUPS: dict[str, tuple[str, Callable[[Worktree], str]]] = {
     "none": ("one list", lambda tree: ""),
@@ -73,6 +80,10 @@ class WorktreeOrder:
     sort: str = "attention"
     backwards: bool = False
     group: str = "none"
+
+    @property
+    def shows_disk_use(self) -> bool:
+        return self.sort == DISK
 
     def sorted(self, facts: SnapshotFacts, trees: Sequence[Worktree]) -> list[Worktree]:
         rank = SORTS[self.sort][1]

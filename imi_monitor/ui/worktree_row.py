@@ -28,6 +28,7 @@ _TITLES = (  # several names: the longest that fits
     (("upstream", "up"), "upstream"),
     (("trunk",), "trunk"),
     (("changes",), "counts"),
+    (("disk",), "disk"),
     (("activity",), "spark"),
 )
 
@@ -45,6 +46,7 @@ class WorktreeColumns:
     upstream: int = 0
     trunk: int = 0
     counts: int = 8
+    disk: int = 0
     spark: int = 0
     age: int = 4
 
@@ -58,17 +60,24 @@ class WorktreeRowData(NamedTuple):
     marked: bool
     now: datetime
     agents: tuple[Agent, ...] = ()  # the relevant ones, the most urgent first
+    disk: str = ""  # what it uses; empty while the list does not show it
 
 
 def plan_columns(
-    room: int, trees: Sequence[Worktree], *, several: bool, agents: Mapping[Key, tuple[Agent, ...]] | None = None
+    room: int,
+    trees: Sequence[Worktree],
+    *,
+    several: bool,
+    agents: Mapping[Key, tuple[Agent, ...]] | None = None,
+    disk: bool = False,
 ) -> WorktreeColumns:
-    """The columns that fit: always name, counts and age; then owner, collisions, trunk, activity, upstream, sparkline."""
+    """The columns that fit: always name, counts and age, and disk use if asked for; then owner, collisions, trunk, activity,
+    upstream, sparkline."""
     names = max((_width(_name(tree, several)) for tree in trees), default=10)
     here = agents or {}
     owners = max((_owner_width(tree, here.get(tree.key, ()) if here else ()) for tree in trees), default=5)
     upstream = any(tree.git is not None and tree.git.upstream for tree in trees)
-    return _plan_widths(room, several, min(names, 40), min(owners, 20), upstream, bool(here))
+    return _plan_widths(room, several, min(names, 40), min(owners, 20), upstream, bool(here), disk)
 
 
 @lru_cache(4096)
@@ -83,9 +92,10 @@ def _owner_width(tree: Worktree, agents: Sequence[Agent]) -> int:
 
 @lru_cache(64)
 def _plan_widths(
-    room: int, several: bool, names: int, owners: int, upstream: bool, with_agents: bool
+    room: int, several: bool, names: int, owners: int, upstream: bool, with_agents: bool, disk: bool
 ) -> WorktreeColumns:
     fixed = {"name": max(8, min(names, room // 4 if room >= 60 else 14)), "counts": 8, "age": 4}
+    fixed |= {"disk": 5} if disk else {}
     distance = 6 if room >= 60 else 5
     longest_owner = 18 if room >= 100 or (with_agents and room >= 76) else 12
     spare = 12 if with_agents else 0  # an agent's activity needs more room than a file's name
@@ -98,7 +108,7 @@ def _plan_widths(
     if upstream:
         wanted.append(OptionalColumn("upstream", max(distance, len("upstream")) if room >= 76 else distance, spare))
     wanted.append(OptionalColumn("spark", 8, spare))
-    optional, left = columns.fit_optional(room - 3 - sum(fixed.values()) - 2, wanted)
+    optional, left = columns.fit_optional(room - 3 - sum(fixed.values()) - (len(fixed) - 1), wanted)
     widths = fixed | optional
     if "activity" in widths:
         more = min(left, max(0, names - widths["name"]))
@@ -135,6 +145,7 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
         cells.arrows(*upstream, plan.upstream, known=known) if plan.upstream else None,
         _trunk(tree, trunk, plan.trunk, known=known) if plan.trunk else None,
         cells.file_counts(state, plan.counts),
+        cells.fixed(row.disk, plan.disk, right=True) if plan.disk else None,
         cells.sparkline(tree, plan.spark, row.now) if plan.spark else None,
         cells.fixed(row.age, plan.age, cells.MUTED, right=True),
     ]
@@ -172,6 +183,7 @@ def _second_line(row: WorktreeRowData, room: int, state: Content) -> Content:
     if first is not None and shown:
         parts.append(_agent_text(first, row.now, room - 26 if wide else room - 14))
     parts += [hits] if row.hits else []
+    parts += [Content(f"{row.disk} on disk")] if row.disk else []
     if not shown and tree.claim is not None and tree.claim.task:
         parts.append(Content(safe(tree.claim.task, 60)))
     if tree.last_change is not None:

@@ -12,7 +12,7 @@ import pytest
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.housekeeping.disk_action import DiskAction
-from imi_monitor.actions.housekeeping.disk_usage import DiskMeasurement
+from imi_monitor.disk_usage import DiskMeasurement
 from imi_monitor.model.errors import ImiError
 from tests.helpers import Repo, imi
 

@@ -51,6 +51,9 @@ class FakeEngine:
         self._given.append(snapshot)
         self._more.set()
 
+    def measure_disk_use(self, wanted: bool) -> None:
+        """The snapshots have it, or not."""
+
     def mark_looked_at(self, agent: Agent) -> None:
         self.looked_at_them.append(agent.id)
 

@@ -15,6 +15,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from imi_monitor.ui.preferences import Preferences
+from imi_monitor.ui.worktree_order import SORTS
 from tests.helpers import Repo, imi
 from tests.ui.pilot_kit import (
     listed_names,
@@ -50,6 +51,30 @@ def test_changing_the_order_keeps_the_selection(repo: Repo) -> None:
         assert selected_name(app) == "feat-ui"
 
     run_dashboard(repo, play)
+
+
+def disk_sizes(app: ImiApp) -> list[int]:
+    return [use.size for use in app.home.shown.disk if use.size is not None] if app.home.shown is not None else []
+
+
+@pytest.mark.parametrize("size", [WIDE, MIDDLE, NARROW])
+def test_the_order_by_disk_use_measures_and_shows_it(repo: Repo, size: tuple[int, int]) -> None:
+    make_four_worktrees(repo)
+    (repo.path.parent / "feat-ui" / "big.bin").write_bytes(b"x" * 7_000_000)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
+        assert app.home.snapshot is not None and not app.home.snapshot.disk, "nothing is measured in another order"
+        await pilot.press(*["s"] * list(SORTS).index("disk"))
+        await wait_until(pilot, lambda: len(disk_sizes(app)) == 4, 60)
+        largest = max(disk_sizes(app))
+        assert 7_000_000 < largest < 8_000_000
+        shown = f"{largest / 1e6:.1f}M" + (" on disk" if size == NARROW else "")
+        await wait_until(pilot, lambda: shown in screen_text(app) and listed_names(app)[0] == "feat-ui")
+        await pilot.press("s")
+        assert shown not in screen_text(app)
+
+    run_dashboard(repo, play, size)
 
 
 def test_groups_fold_and_a_heading_selects_no_worktree(repo: Repo) -> None:

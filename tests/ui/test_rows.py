@@ -19,6 +19,7 @@ from imi_monitor.model.agent import SessionFacts as AgentFacts
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import (
     Commit,
+    DiskUse,
     FileState,
     Key,
     RegistryEvent,
@@ -28,7 +29,7 @@ from imi_monitor.model.snapshot import (
     Waiter,
     Worktree,
 )
-from imi_monitor.ui import header, worktree_row
+from imi_monitor.ui import cells, header, worktree_row
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
@@ -60,6 +61,9 @@ class Fed:
 
     def refresh(self) -> None:
         """There is nothing to look at again."""
+
+    def measure_disk_use(self, wanted: bool) -> None:
+        """There is nothing to measure."""
 
     def publish(self, snapshot: Snapshot) -> None:
         self.given.append(snapshot)
@@ -444,3 +448,13 @@ def test_snapshot_facts_are_computed_once() -> None:
     assert facts.conflicts == {one.key: 1, two.key: 1}
     assert facts.at(snapshot_builder.NOW + timedelta(seconds=5)).conflicts is facts.conflicts
     assert isinstance(facts, SnapshotFacts) and not facts.at(snapshot_builder.NOW).is_busy(one)
+
+
+@pytest.mark.parametrize(
+    ("size", "unreadable", "shown"),
+    [(0, 0, "0B"), (999, 0, "999B"), (4096, 0, "4.1k"), (999_499, 0, "999k"), (999_500, 0, "1.0M"), (9_950_000, 0, "10M"),
+     (7_000_000_000, 3, "7.0G+"), (999 * 10**9, 1, "999G+"), (10**15, 0, "1000T"), (None, 0, "?")],
+)  # fmt: skip
+def test_disk_use_takes_five_cells_at_most(size: int | None, unreadable: int, shown: str) -> None:
+    assert cells.disk_size(DiskUse(Key("here", "app", "feat-x"), size, unreadable)) == shown and len(shown) <= 5
+    assert cells.disk_size(None) == "…"

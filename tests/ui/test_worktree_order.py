@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.snapshot import DiskUse, Worktree
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from imi_monitor.ui.worktree_order import GROUPS, SORTS, GroupHeading, WorktreeOrder, next_in
 from tests.ui import sample_agents, sample_snapshots, snapshot_builder
@@ -18,7 +18,8 @@ ALSO = snapshot_builder.tree("feat-a", by="claude-2", git=snapshot_builder.state
 LOST = snapshot_builder.tree("fix-z", by="codex-1", how="dead")
 FREE = snapshot_builder.tree("aiops-c", git=snapshot_builder.dirty(5))
 ALL = (MAIN, HELD, ALSO, LOST, FREE)
-FACTS = snapshot_builder.facts(*ALL)
+SIZES = {FREE: 9_000, MAIN: 70, ALSO: None}  # the others are not measured yet
+FACTS = snapshot_builder.facts(*ALL, disk=tuple(DiskUse(tree.key, size, 0) for tree, size in SIZES.items()))
 
 
 def names(order: WorktreeOrder) -> list[str]:
@@ -35,6 +36,7 @@ def names(order: WorktreeOrder) -> list[str]:
         ("dirty", ["aiops-c", "feat-b", "feat-a", "fix-z", "main"]),
         ("owner", ["feat-b", "feat-a", "fix-z", "aiops-c", "main"]),
         ("type", ["aiops-c", "feat-a", "feat-b", "fix-z", "main"]),
+        ("disk", ["aiops-c", "main", "feat-a", "feat-b", "fix-z"]),
     ],
 )
 def test_every_sort_of_the_worktree_list(sort: str, expected: list[str]) -> None:
@@ -57,8 +59,8 @@ def test_backwards_reverses_every_sort() -> None:
 
 def test_unread_worktrees_are_not_sorted_as_clean_or_level() -> None:
     unknown = snapshot_builder.tree("feat-0", git=None)
-    facts = snapshot_builder.facts(unknown, MAIN)
-    for sort in ("ahead", "dirty"):
+    facts = snapshot_builder.facts(unknown, MAIN, disk=(DiskUse(MAIN.key, 0, 0),))
+    for sort in ("ahead", "dirty", "disk"):
         assert [tree.key.worktree for tree in WorktreeOrder(sort).sorted(facts, (unknown, MAIN))] == ["main", "feat-0"]
 
 

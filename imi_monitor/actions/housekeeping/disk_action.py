@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.housekeeping.disk_usage import DiskMeasurement, FolderUsage
 from imi_monitor.actions.removal import restore
 from imi_monitor.actions.status import status_action
+from imi_monitor.disk_usage import DiskMeasurement, FolderUsage, WorktreeFolders, add_usage, measure_worktree
 from imi_monitor.git import layout
 from imi_monitor.model import amounts, columns, times
 from imi_monitor.model.columns import Column
@@ -155,13 +155,10 @@ def _repository_rows(context: Context, measurement: DiskMeasurement, repository:
 
 
 def _worktree_row(context: Context, measurement: DiskMeasurement, one: Target) -> DiskRow:
-    """The worktree's files and its own part of git's data, without worktrees inside of it and the shared part."""
     context.progress(f"measuring {safe(one.name)}")
     others = [linked.path for linked in layout.linked_worktrees(one.repository.common_dir)]
-    inside = frozenset(map(os.path.realpath, [*others, one.repository.common_dir]))
-    usage = measurement.measure(one.path, without=inside)
-    if one.admin_dir is not None and not one.is_main:
-        _add(usage, measurement.measure(one.admin_dir))
+    elsewhere = frozenset(map(os.path.realpath, [*others, one.repository.common_dir]))
+    usage = measure_worktree(measurement, WorktreeFolders(one.path, None if one.is_main else one.admin_dir, elsewhere))
     repo = one.repo_name or layout.repository_name(one.repository)
     return DiskRow(repo, one.name, WORKTREE, one.path, usage, _moment(usage.changed_at))
 
@@ -176,14 +173,8 @@ def _trash_row(context: Context, measurement: DiskMeasurement, repo: str, entry:
     else:
         folder = trashed.trash_dir
         usage = measurement.measure(folder)
-        _add(usage, measurement.measure(trashed.admin_dir))
+        add_usage(usage, measurement.measure(trashed.admin_dir))
     return DiskRow(repo, entry.worktree_name, TRASH, folder, usage, entry.removed_at, entry.id)
-
-
-def _add(usage: FolderUsage, more: FolderUsage) -> None:
-    """Add git's own files of a worktree: they count as use, not as files of the worktree."""
-    usage.size += more.size
-    usage.unreadable += more.unreadable
 
 
 def _moment(seconds: float | None) -> str | None:

@@ -45,5 +45,6 @@ class ListCommands:
 
     def _set_order(self, order: WorktreeOrder) -> None:
         self._home.worktrees.order = order
+        self._app.follow_order()
         self._home.draw()
         self._app.layout_changed()

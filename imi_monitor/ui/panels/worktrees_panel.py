@@ -98,7 +98,8 @@ class WorktreesPanel(Panel):
         self._head(plan)
         if self.filter:
             self.lasts_until(now + timedelta(seconds=1))  # `is:busy` depends on the time
-        shared = (plan, self.stacked, facts.conflicts, facts.agents, self.marks)
+        disk_uses = facts.disk_uses if self.order.shows_disk_use else None
+        shared = (plan, self.stacked, facts.conflicts, facts.agents, self.marks, disk_uses)
         current = shared == self._shared_inputs and now >= self._drawn_at
         self._shared_inputs, self._drawn_at = shared, now
         before, self._drawn = self._drawn, {}
@@ -130,9 +131,13 @@ class WorktreesPanel(Panel):
     def _planned(self, facts: SnapshotFacts) -> worktree_row.WorktreeColumns:
         """The widths of the columns, computed once for each snapshot and width."""
         snapshot = facts.snapshot
-        if self._measured[0] is not snapshot or self._measured[1].room != self.room:
+        disk = self.order.shows_disk_use
+        before, plan = self._measured
+        if before is not snapshot or plan.room != self.room or bool(plan.disk) != disk:
             several = len(snapshot.repositories) > 1
-            plan = worktree_row.plan_columns(self.room, snapshot.worktrees, several=several, agents=facts.agents)
+            plan = worktree_row.plan_columns(
+                self.room, snapshot.worktrees, several=several, agents=facts.agents, disk=disk
+            )
             self._measured = (snapshot, plan)
         return self._measured[1]
 
@@ -162,9 +167,11 @@ class WorktreesPanel(Panel):
             until.append(now.replace(second=0, microsecond=0) + timedelta(minutes=1))
         age = cells.age(changed_at, now) if changed_at else ""
         marked = tree.key in self.marks
-        data = worktree_row.WorktreeRowData(tree, age, facts.conflicts_of(tree), marked, now, agents)
+        shows_disk = self.order.shows_disk_use and not tree.missing
+        disk = cells.disk_size(facts.disk_uses.get(tree.key)) if shows_disk else ""
+        data = worktree_row.WorktreeRowData(tree, age, facts.conflicts_of(tree), marked, now, agents, disk)
         draw = worktree_row.stacked_row if self.stacked else worktree_row.single_row
-        signature = (Identity(tree), age, data.hits, marked, agents, state_age, minute, plan, self.stacked)
+        signature = (Identity(tree), age, data.hits, marked, agents, disk, state_age, minute, plan, self.stacked)
         same = before is not None and before.signature == signature
         row = before.row if before is not None and same else ListRow(row_key(tree), partial(draw, data, plan))
         return DrawnWorktree(row, tree, signature, min(until))
