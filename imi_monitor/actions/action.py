@@ -71,6 +71,7 @@ GLOBAL_OPTIONS = (
     Option("version", "show the version"),
     Option("read-only", "open a dashboard that cannot change anything"),
     Option("ascii", "open a dashboard without Unicode"),
+    Option("color", "colour the output: auto (on a terminal), always or never", value="WHEN"),
     Option("quiet", "show no progress on stderr", aliases=("q",)),
 )
 """Options that stand before or after any verb."""

@@ -24,12 +24,15 @@ class AgentsVerb(FrontEndVerb):
     arguments = (REPOSITORIES,)
 
     def show(self, parsed: ParsedCommandLine) -> Outcome:
+        from imi_monitor.actions.status.status_action import terminal_width
         from imi_monitor.model import agent_text, snapshot_json, times
         from imi_monitor.store.agents import NOT_DESCRIBED
 
         agents, descriptions, warnings = _read_agents(parsed)
         labels = {name: description_label(one) for name, one in descriptions.items()}
-        lines = agent_text.table(agents, times.now(), labels) or ["no agent was found in these worktrees"]
+        lines = agent_text.table(agents, times.now(), labels, terminal_width()) or [
+            "no agent was found in these worktrees"
+        ]
         rows = [{**snapshot_json.agent_data(one), **descriptions.get(one.name, NOT_DESCRIBED).data()} for one in agents]
         return Outcome(lines, {"agents": rows, "count": len(agents)}, warnings=warnings)
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Action
 
 
+WITHOUT_ACTION = ("help", "version")
+"""Words that are commands of their own, beside the verbs of the actions."""
+
+
 class ParsedCommandLine:
     """A whole command line: the action (None for plain `imi`), its request, and the global options."""
 
@@ -38,6 +42,9 @@ def parse(argv: list[str]) -> ParsedCommandLine:
     """The parsed command line; UsageError names the wrong word."""
     global_values: dict[str, object] = {}
     rest = _read_globals(argv, global_values)
+    if rest and rest[0] in WITHOUT_ACTION:
+        words = _read_options(rest[0], rest[1:], (), {}, global_values)
+        return ParsedCommandLine(None, Request("", {}), global_values, [rest[0], *words])
     verb, words = _verb(rest)
     action = actions.find(verb) if verb else None
     if action is None:

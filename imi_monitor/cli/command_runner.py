@@ -47,17 +47,15 @@ def _failure_status(words: list[str]) -> int:
 
 def _run(words: list[str]) -> int:
     parsed = argument_parser.parse(words)
-    if parsed.flag("version"):
-        from imi_monitor import __version__
-
-        output.line(f"imi {__version__}")
-        return 0
+    _set_colours(parsed)
+    if parsed.flag("version") or parsed.words[:1] == ["version"]:
+        return _finish(_version(), parsed)
     if parsed.action is None:
         return _without_verb(parsed)
     if parsed.flag("help"):
         from imi_monitor.cli import help_pages
 
-        return help_pages.show_action(parsed.action, parsed.request.verb)
+        return _finish(help_pages.of_action(parsed.action, parsed.request.verb), parsed)
     if parsed.action.front_end:
         from imi_monitor.cli import front_end
 
@@ -67,6 +65,27 @@ def _run(words: list[str]) -> int:
 
         return snapshot_stream.run(parsed)
     return _run_action(parsed, parsed.action)
+
+
+def _version() -> Outcome:
+    from imi_monitor import __version__
+    from imi_monitor.actions.action import Outcome
+
+    return Outcome([f"imi {__version__}"], {"version": __version__})
+
+
+def _set_colours(parsed: argument_parser.ParsedCommandLine) -> None:
+    """Decide about colours, also for a dashboard, which reads NO_COLOR."""
+    when = parsed.option("color")
+    if when is None and (not sys.stdout.isatty() or (parsed.action is not None and parsed.action.hot)):
+        return  # hot verbs print a line or two
+    import os
+
+    from imi_monitor.cli import terminal_style
+
+    output.colours = terminal_style.is_used(when) and not parsed.flag("json")
+    if when == "never":
+        os.environ["NO_COLOR"] = "1"
 
 
 def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> int:
@@ -151,11 +170,20 @@ def _finish(result: Outcome | int, parsed: argument_parser.ParsedCommandLine) ->
     if result.path is not None:
         output.write_path_for_shell(result.path)
     try:
-        output.outcome(result, as_json=parsed.flag("json"))
+        output.outcome(result, as_json=parsed.flag("json"), print_lines=_line_printer(parsed.action))
         output.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the act is done, whatever happens to its message
         return _unprinted(error, result.exit_status, parsed.action)
     return result.exit_status
+
+
+def _line_printer(action: Action | None) -> Callable[[list[str]], None]:
+    """The function that prints an outcome's lines: through a pager on a terminal if the action changes nothing."""
+    if (action is not None and (action.changes or action.hot)) or not sys.stdout.isatty():
+        return output.lines
+    from imi_monitor.cli import pager
+
+    return pager.show
 
 
 def _unprinted(error: BaseException, status: int, action: Action | None) -> int:
@@ -188,10 +216,8 @@ def _without_verb(parsed: argument_parser.ParsedCommandLine) -> int:
     """Plain `imi`, `imi --help`, `imi help VERB`, or an unknown verb."""
     from imi_monitor.cli import help_pages
 
-    if parsed.words[:1] == ["help"]:
-        return help_pages.show(parsed.words[1:])
-    if parsed.flag("help"):
-        return help_pages.show([])
+    if parsed.words[:1] == ["help"] or parsed.flag("help"):
+        return _finish(help_pages.of_words(parsed.words[1:]), parsed)
     if parsed.words and not _is_repository(parsed.words[0]):
         raise UsageError(help_pages.unknown_verb(parsed.words[0]), code="unknown-verb")
     from imi_monitor.cli import dashboard_command

@@ -5,42 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from imi_monitor import __version__, actions
-from imi_monitor.actions.action import GLOBAL_OPTIONS, GROUPS, Action, Argument, Option
-from imi_monitor.cli import output
+from imi_monitor.actions.action import GLOBAL_OPTIONS, GROUPS, Action, Argument, Option, Outcome
+from imi_monitor.model import columns
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.styled_text import HEADING, NAME, join, styled
 from imi_monitor.model.text import safe
 
 _WIDEST_LEFT = 28
 
 
-def show(words: list[str]) -> int:
+def of_words(words: list[str]) -> Outcome:
     """`imi help` and `imi help VERB`."""
     if not words:
-        _print(_overview())
-        return 0
+        every = [_data(one) for one in actions.all_actions()]
+        return Outcome(_wrapped(_overview()), {"commands": every, "options": _option_data(GLOBAL_OPTIONS)})
     for verb in (" ".join(words[:2]), words[0], f"{words[0]} list"):
         action = actions.find(verb)
         if action is not None:
-            return show_action(action, verb)
+            return of_action(action, verb)
     raise UsageError(unknown_verb(words[0]), code="unknown-verb")
 
 
-def show_action(action: Action, verb: str) -> int:
+def of_action(action: Action, verb: str) -> Outcome:
     """`imi VERB --help`."""
-    _print([*page(action, verb), "", "`imi help` lists the options of every command."])
-    return 0
+    lines = [*page(action, verb), "", "`imi help` lists the options of every command."]
+    return Outcome(_wrapped(lines), {"command": _data(action)})
 
 
 def page(action: Action, verb: str) -> list[str]:
     """One action: usage, what it does, its arguments, options and other verbs."""
     others = [word for word in action.words if word != verb]
     return [
-        f"imi {verb} {usage(action)}".rstrip(),
+        join((styled(f"imi {verb}", NAME), f" {usage(action)}".rstrip())),
         "",
         action.help,
         *(text.strip() for text in action.more.strip().splitlines()),
         *_table("Arguments", [(_argument(argument), argument.help) for argument in action.arguments]),
         *_table("Options", option_rows(action.options)),
+        *_other_spellings(action.options),
         *(["", f"Also: {', '.join('imi ' + word for word in others)}"] if others else []),
     ]
 
@@ -52,8 +54,22 @@ def usage(action: Action) -> str:
 
 
 def option_rows(options: Iterable[Option]) -> list[tuple[str, str]]:
-    """The spellings of each option with its value, and its help."""
-    return [(", ".join(option.spellings) + _value(option), option.help) for option in options]
+    """The name of each option, its letter and its value, and its help."""
+    return [(", ".join(_shown_spellings(option)) + _value(option), option.help) for option in options]
+
+
+def _shown_spellings(option: Option) -> list[str]:
+    return [text for text in option.spellings if text == option.spellings[0] or len(text) == 2]
+
+
+def _other_spellings(options: Iterable[Option]) -> list[str]:
+    """A line that names the aliases which the table of options leaves out."""
+    found = []
+    for option in options:
+        others = [text for text in option.spellings if text not in _shown_spellings(option)]
+        if others:
+            found.append(f"{' and '.join(others)} for {option.spellings[0]}")
+    return ["", f"Also accepted: {', '.join(found)}"] if found else []
 
 
 def unknown_verb(word: str) -> str:
@@ -82,7 +98,7 @@ def _table(title: str, rows: list[tuple[str, str]]) -> list[str]:
     if not rows:
         return []
     width = min(_WIDEST_LEFT, max(len(left) for left, _ in rows))
-    return ["", f"{title}:", *(f"  {left:<{width}}  {right}" for left, right in rows)]
+    return ["", styled(f"{title}:", HEADING), *(f"  {left:<{width}}  {right}" for left, right in rows)]
 
 
 def _argument(argument: Argument) -> str:
@@ -94,6 +110,46 @@ def _value(option: Option) -> str:
     return f" {option.value}" if option.value else ""
 
 
-def _print(lines: Iterable[str]) -> None:
+def _wrapped(lines: list[str]) -> list[str]:
+    """Wrap lines that are wider than the terminal; what follows a line stands below its last column."""
+    import textwrap
+
+    from imi_monitor.actions.status.status_action import terminal_width
+
+    width = terminal_width()
+    if width is None:
+        return lines
+    found: list[str] = []
     for line in lines:
-        output.line(line)
+        if columns.cell_width(line) <= width:
+            found.append(line)
+            continue
+        indent = " " * _text_column(line, width)
+        found += textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
+    return found
+
+
+def _text_column(line: str, width: int) -> int:
+    """Return where the text of a table's row begins; a usage line is indented, other text is not."""
+    if not line.startswith("  "):
+        return 4 if line.startswith("imi ") and " [" in line else 0
+    left = line.rstrip().rfind("  ", 2, _WIDEST_LEFT + 6) + 2
+    return left if 2 < left < width - 20 else 4
+
+
+def _data(action: Action) -> dict[str, object]:
+    return {
+        "words": list(action.words),
+        "group": action.group,
+        "key": action.key or None,
+        "help": action.help,
+        "arguments": [
+            {"name": one.name, "help": one.help, "optional": one.optional or one.rest, "several": one.rest}
+            for one in action.arguments
+        ],
+        "options": _option_data(action.options),
+    }
+
+
+def _option_data(options: Iterable[Option]) -> list[dict[str, object]]:
+    return [{"spellings": one.spellings, "value": one.value or None, "help": one.help} for one in options]

@@ -10,6 +10,7 @@ from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
 
     from imi_monitor.actions.action import Outcome
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
 SCHEMA = 1  # of the JSON envelope; incremented when a field changes its meaning, not when one is added
 UNWRITTEN = "output"  # the code of an error in writing stdout; it is reported on stderr
-_WIDE = 4096  # longer lines of text lose their middle
+_WIDE = 4096  # longer lines of text lose their middle and their colours
+
+
+_progress_shown = False  # on the terminal's last line
+colours = False  # whether stdout gets them; the command runner sets it
 
 
 class ReaderGone(Exception):
@@ -26,7 +31,18 @@ class ReaderGone(Exception):
 
 def line(text: str) -> None:
     """One line on stdout."""
-    _print(safe(text, _WIDE))
+    _print(shown(text))
+
+
+def shown(text: str) -> str:
+    """The text made safe, with the colours of its styles where they are used."""
+    if colours and len(text) <= _WIDE:
+        from imi_monitor.cli import terminal_style
+        from imi_monitor.model.styled_text import StyledText
+
+        if isinstance(text, StyledText):
+            return terminal_style.paint(text)
+    return safe(text, _WIDE)
 
 
 def note(text: str) -> None:
@@ -36,12 +52,16 @@ def note(text: str) -> None:
 
 def progress(text: str) -> None:
     """A line on stderr that replaces the previous one; nothing when stderr is not a terminal."""
-    if sys.stderr.isatty():
+    global _progress_shown
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        _progress_shown = True
         _print_beside(f"\r\x1b[K{safe(text, 120)}")
 
 
 def end_progress() -> None:
-    if sys.stderr.isatty():
+    global _progress_shown
+    if _progress_shown:
+        _progress_shown = False
         _print_beside("\r\x1b[K")
 
 
@@ -112,7 +132,7 @@ def entry(data: dict[str, object]) -> None:
 
 def page(lines: list[str], *, clear: bool) -> None:
     """Lines that replace the previous ones on a terminal (`clear`) and follow them elsewhere."""
-    text = "\n".join(safe(each, _WIDE) for each in lines)
+    text = "\n".join(map(shown, lines))
     _print(("\x1b[H\x1b[2J" if clear else "") + text, at_once=True)
 
 
@@ -128,7 +148,13 @@ def reader_gone() -> bool:
     return bool(poller.poll(0))
 
 
-def outcome(result: Outcome, *, as_json: bool) -> None:
+def lines(texts: list[str]) -> None:
+    """Lines on stdout."""
+    for text in texts:
+        line(text)
+
+
+def outcome(result: Outcome, *, as_json: bool, print_lines: Callable[[list[str]], None] = lines) -> None:
     """The outcome of an action. The path is the last line, so that scripts can use it."""
     if as_json:
         data = dict(result.data)
@@ -136,8 +162,7 @@ def outcome(result: Outcome, *, as_json: bool) -> None:
             data["warnings"] = list(result.warnings)
         envelope(result.exit_status == 0, data, None)
         return
-    for text in result.lines:
-        line(text)
+    print_lines(result.lines)
     for text in result.warnings:
         note(f"warning: {text}")
     if result.path is not None:

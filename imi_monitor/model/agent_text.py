@@ -25,6 +25,7 @@ from imi_monitor.model.agent import (
     Truth,
 )
 from imi_monitor.model.attention import SUSPENDED
+from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, WORKS, join, styled
 from imi_monitor.model.text import count, safe
 
 WORDS = {
@@ -36,6 +37,16 @@ WORDS = {
     RUNNING: "works",
     CANCELLED: "stopped",
     COMPLETED: "done",
+}
+_STYLES = {
+    WAITING: WARNING,
+    FAILED: ERROR,
+    DEAD: ERROR,
+    UNKNOWN: MUTED,
+    PLANNING: WORKS,
+    RUNNING: WORKS,
+    CANCELLED: MUTED,
+    COMPLETED: SUCCESS,
 }
 _CONFIDENCE = {LIKELY: "likely", GUESS: "a guess"}
 
@@ -96,22 +107,35 @@ def format_tokens(number: int | None) -> str:
     return f"{number / 1_000_000:.1f}M"
 
 
-def table(agents: Iterable[Agent], now: datetime, beside: Mapping[str, str] | None = None) -> list[str]:
+def table(
+    agents: Iterable[Agent], now: datetime, beside: Mapping[str, str] | None = None, width: int | None = None
+) -> list[str]:
     """Return one line for each agent, in columns; `beside` maps agent names to a text shown after the name."""
     rows = [_table_row(one, now, (beside or {}).get(one.name, "")) for one in attention.by_attention(agents)]
-    return columns.table([columns.Column("")] * len(rows[0]), rows) if rows else []
+    return columns.table(_COLUMNS, rows, width)
+
+
+_COLUMNS = (
+    columns.Column("", least=8),
+    columns.Column("", least=8),
+    columns.Column("", least=16),
+    columns.Column("", right=True),
+    columns.Column("", right=True, rank=2),
+    columns.Column("", least=8, rank=1),
+    columns.Column("", least=12),
+)
 
 
 def _table_row(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
     used = attention.total_tokens(one)
     return (
-        f"{safe(one.name, 30)} {beside}".rstrip(),
+        join((styled(safe(one.name, 30), NAME), f" {beside}" if beside else "")),
         worktree_label(one),
-        describe_activity(one, 60),
-        state_age(one, now),
-        f"{format_tokens(used)} tok" if used is not None else "",
-        describe_source(one),
-        f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "",
+        styled(describe_activity(one, 60), WARNING if one.suspended else _STYLES.get(one.state, "")),
+        styled(state_age(one, now), MUTED),
+        styled(f"{format_tokens(used)} tok" if used is not None else "", MUTED),
+        styled(describe_source(one), MUTED),
+        styled(f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "", ERROR),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from unicodedata import category, east_asian_width
 
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model.styled_text import HEADING, StyledText, join, styled, with_spans
 
 GAP = 2
 _ELLIPSIS = "…"
@@ -53,13 +54,16 @@ def clip(text: str, width: int) -> str:
         if left < 0:
             break
         kept.append(char)
-    return "".join(kept) + _ELLIPSIS if width > 0 else ""
+    shown = "".join(kept) + _ELLIPSIS if width > 0 else ""
+    return with_spans(shown, text.spans) if isinstance(text, StyledText) else shown
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """Return the text in exactly `width` cells."""
     shown = clip(text, width)
     space = " " * (width - cell_width(shown))
+    if isinstance(shown, StyledText):
+        return join((space, shown) if right else (shown, space))
     return space + shown if right else shown + space
 
 
@@ -81,7 +85,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int |
     used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
     wanted = {index: max(cell_width(columns[index].title), *(cell_width(row[index]) for row in rows)) for index in used}
     widths = wanted if width is None else _fit(columns, wanted, width)
-    head = [column.title for column in columns]
+    head = [styled(column.title, HEADING) for column in columns]
     lines = [head, *rows] if any(head) else rows
     return [_line(columns, texts, widths, width) for texts in lines] if used else []
 
@@ -109,9 +113,14 @@ def _total(widths: dict[int, int]) -> int:
 
 
 def _line(columns: Sequence[Column], texts: Sequence[str], widths: dict[int, int], width: int | None) -> str:
-    shown = (pad(texts[index], wide, right=columns[index].right) for index, wide in widths.items())
-    line = (" " * GAP).join(shown).rstrip()
-    return line if width is None else clip(line, width)
+    parts: list[str] = []
+    for index, wide in widths.items():
+        parts += (pad(texts[index], wide, right=columns[index].right), " " * GAP)
+    line = join(parts)
+    kept = line.rstrip()
+    if isinstance(line, StyledText):
+        kept = with_spans(kept, line.spans)
+    return kept if width is None else clip(kept, width)
 
 
 def _cells_of(char: str) -> int:

@@ -8,11 +8,13 @@ from difflib import SequenceMatcher
 
 from imi_monitor.model import amounts
 from imi_monitor.model.diff import NOTE, Diff, DiffLine, FileDiff
+from imi_monitor.model.styled_text import ADDED, HEADING, MUTED, NAME, PLACE, REMOVED, join, styled
 from imi_monitor.model.text import count, safe
 
 WORDS = {"A": "new file", "D": "deleted", "R": "renamed", "C": "copied", "U": "conflict", "?": "untracked"}
 _WIDE = 4000
 _TAB = 8
+_STYLES = {"+": ADDED, "-": REMOVED}
 
 
 def display_code(text: str, limit: int = _WIDE, *, tab: int = _TAB) -> str:
@@ -31,7 +33,10 @@ def diff_lines(diff: Diff, whole: str) -> list[str]:
 
 def diff_summary(diff: Diff) -> list[str]:
     """Return one line for each file, and a line with the total."""
-    found = [f"{file.state} {line_counts(file):>14}  {file_title(file)}" for file in diff.files]
+    found = [
+        join((f"{file.state} ", styled(f"{line_counts(file):>14}", MUTED), "  ", styled(file_title(file), NAME)))
+        for file in diff.files
+    ]
     if found:
         added, removed = amounts.count(diff.added), amounts.count(diff.removed)
         total = f"{count(len(diff.files) + diff.omitted, 'file')}, +{added} −{removed}"
@@ -81,22 +86,23 @@ def shell_quoted(path: str) -> str:
 
 def _file_lines(file: FileDiff, whole: str) -> Iterator[str]:
     remarks = ", ".join(dict.fromkeys(part for part in (*file_remarks(file), line_counts(file)) if part))
-    yield f"── {file_title(file)}" + (f"  {remarks}" if remarks else "")
+    yield join((styled(f"── {file_title(file)}", HEADING), styled(f"  {remarks}" if remarks else "", MUTED)))
     for hunk in file.hunks:
         if hunk.old or file.state not in "?A":
-            yield f"@@ −{hunk.old} +{hunk.new} @@ {display_code(hunk.section, 200)}".rstrip()
+            yield styled(f"@@ −{hunk.old} +{hunk.new} @@ {display_code(hunk.section, 200)}".rstrip(), PLACE)
         for line in hunk.lines:
             yield _line(line)
     if file.cut:
-        yield cut_line(file, whole)
+        yield styled(cut_line(file, whole), MUTED)
 
 
 def _line(line: DiffLine) -> str:
     number = line.new if line.new is not None else line.old
     sign = line.marks or line.sign
     if line.sign == NOTE:
-        return f"       ({safe(line.text)})"
-    return f"{number or '':>6} {sign}{display_code(line.text)}{'…' if line.cut else ''}"
+        return styled(f"       ({safe(line.text)})", MUTED)
+    text = f"{sign}{display_code(line.text)}{'…' if line.cut else ''}"
+    return join((styled(f"{number or '':>6} ", MUTED), styled(text, _STYLES.get(line.sign, ""))))
 
 
 def _omissions(diff: Diff) -> list[str]:

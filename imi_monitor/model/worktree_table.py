@@ -12,6 +12,7 @@ from datetime import datetime
 from imi_monitor.model import columns, times
 from imi_monitor.model.columns import Column
 from imi_monitor.model.snapshot import Collision, Snapshot, Worktree
+from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, WORKS, join, styled
 from imi_monitor.model.text import count, safe
 
 UNCLAIMED_OWNER = "human"  # the owner shown for a worktree without a claim
@@ -197,31 +198,40 @@ def list_table(worktrees: Sequence[ListedWorktree], width: int | None) -> list[s
 def _list_row(known: ListedWorktree, several: bool) -> list[str]:
     return [
         safe(known.repo) if several else "",
-        safe(known.worktree_name),
+        styled(safe(known.worktree_name), NAME),
         safe(known.type),
-        safe(known.owner),
+        _owner(known),
         _branch(known),
-        safe(", ".join(known.states)),
-        safe(known.path, 4096),
+        styled(safe(", ".join(known.states)), ERROR if known.missing else WARNING),
+        styled(safe(known.path, 4096), MUTED),
     ]
 
 
 def _status_row(reading: WorktreeStatus, several: bool, now: datetime) -> list[str]:
     known = reading.known
-    counts = (reading.staged, reading.unstaged, reading.untracked, reading.conflicted)
     return [
         safe(known.repo) if several else "",
-        safe(known.worktree_name),
-        safe(known.owner),
+        styled(safe(known.worktree_name), NAME),
+        _owner(known),
         _branch(known),
         _upstream(reading),
         _trunk(reading),
-        *(_number(number) for number in counts),
-        reading.operation or "",
-        times.age_of(reading.last_commit_at, now) if reading.head or reading.error else NONE,
-        _last_change(reading, now),
-        safe("; ".join(_notes(reading))),
+        styled(_number(reading.staged), SUCCESS),
+        styled(_number(reading.unstaged), WARNING),
+        _number(reading.untracked),
+        styled(_number(reading.conflicted), ERROR),
+        styled(reading.operation or "", WARNING),
+        styled(times.age_of(reading.last_commit_at, now) if reading.head or reading.error else NONE, MUTED),
+        styled(_last_change(reading, now), MUTED),
+        styled(safe("; ".join(_notes(reading))), ERROR),
     ]
+
+
+_OWNER_STYLES = {"held": WORKS, "stale": WARNING, "dead": ERROR, "unknown": WARNING}
+
+
+def _owner(known: ListedWorktree) -> str:
+    return styled(safe(known.owner), _OWNER_STYLES.get(known.claim_state, MUTED))
 
 
 def _branch(known: ListedWorktree) -> str:
@@ -267,14 +277,20 @@ def _notes(reading: WorktreeStatus) -> list[str]:
 
 def _stacked(reading: WorktreeStatus, now: datetime) -> list[str]:
     """Return `feat-api (claude-1)` and below it one line for each thing to know."""
-    lines = [f"{safe(reading.known.worktree_name)} ({safe(reading.known.owner)})"]
-    lines.extend(f"  ✗ {safe(state)}" for state in reading.known.states)
+    head = join((styled(safe(reading.known.worktree_name), NAME), " (", _owner(reading.known), ")"))
+    return [head, *(styled(f"  {text}", _MARK_STYLES.get(text[0], "")) for text in _stacked_facts(reading, now))]
+
+
+_MARK_STYLES = {"✗": ERROR, "?": ERROR, "✓": SUCCESS, "⚠": WARNING, "↓": WARNING, "…": WARNING, "•": MUTED}
+
+
+def _stacked_facts(reading: WorktreeStatus, now: datetime) -> list[str]:
+    lines = [f"✗ {safe(state)}" for state in reading.known.states]
     if reading.error is not None:
-        return lines if reading.known.missing else [*lines, f"  ? {safe(reading.error)}"]
-    state = [*_distance_lines(reading), *_uncommitted_lines(reading)] or ["✓ clean"]
-    lines.extend(f"  {text}" for text in state)
+        return lines if reading.known.missing else [*lines, f"? {safe(reading.error)}"]
+    lines += [*_distance_lines(reading), *_uncommitted_lines(reading)] or ["✓ clean"]
     if reading.last_change_path is not None:
-        lines.append(f"  • {safe(reading.last_change_path)} ({times.age_of(reading.last_change_at, now)} ago)")
+        lines.append(f"• {safe(reading.last_change_path)} ({times.age_of(reading.last_change_at, now)} ago)")
     return lines
 
 

@@ -12,6 +12,7 @@ from imi_monitor.model.attribution import ClaimPeriod, holder_at, periods_by_wor
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.commit_graph import CommitGraph
 from imi_monitor.model.snapshot import Key
+from imi_monitor.model.styled_text import MUTED, PLACE, SUCCESS, WORKS, join, styled
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -84,19 +85,25 @@ def _lines(found: CommitLogPage) -> list[str]:
         return ["no commits yet"]
     graph, now = CommitGraph(), times.now()
     rows = [
-        [graph.row(one.sha, one.parents), one.sha[:8], _subject(one), safe(one.writer, 40), times.age_of(one.at, now)]
+        [
+            graph.row(one.sha, one.parents),
+            styled(one.sha[:8], PLACE),
+            _subject(one),
+            styled(safe(one.writer, 40), WORKS if one.by else MUTED),
+            styled(times.age_of(one.at, now), MUTED),
+        ]
         for one in found.entries
     ]
     lines = table(_COLUMNS, rows, status_action.terminal_width())
     own = sum(entry.own for entry in found.entries)
     if own and found.trunk and own < len(found.entries):
-        lines.insert(1 + own, f"── also on {safe(found.trunk)} ──")
-    return [*lines, f"… more: -n {2 * len(found.entries)}"] if found.more else lines
+        lines.insert(1 + own, styled(f"── also on {safe(found.trunk)} ──", MUTED))
+    return [*lines, styled(f"… more: -n {2 * len(found.entries)}", MUTED)] if found.more else lines
 
 
 def _subject(entry: CommitLogEntry) -> str:
     names = f"[{', '.join(safe(name, 60) for name in entry.refs[:3])}] " if entry.refs else ""
-    return names + safe(entry.subject)
+    return join((styled(names, SUCCESS), safe(entry.subject)))
 
 
 def _data(target: Target, found: CommitLogPage) -> dict[str, object]:
