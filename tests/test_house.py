@@ -146,11 +146,21 @@ def test_keys_are_not_given_twice() -> None:
 
 
 @pytest.mark.parametrize("verb", actions.verbs())
-def test_every_verb_has_a_help_page(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_has_a_help_page(verb: str) -> None:
     action = actions.find(verb)
     assert action is not None
-    assert pages.show_action(action, verb) == 0
-    assert f"imi {verb}" in capsys.readouterr().out
+    shown = pages.of_action(action, verb)
+    assert shown.lines[0].startswith(f"imi {verb}") and shown.data["command"]["words"] == list(action.words)  # type: ignore[index]
+
+
+def test_help_is_wrapped_and_answers_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    for words in ([], ["claim"], ["remove"]):
+        assert max(map(len, pages.of_words(words).lines)) <= 60
+    assert imi("help", "--help").out == imi("help").out
+    assert imi("version", "--json").json["data"] == {"version": imi("--version").out.split()[1]}
+    assert imi("help", "claim", "--json").json["data"]["command"]["group"] == "Claims"
+    assert imi("help", "--json").json["data"]["commands"][0]["words"]
 
 
 def test_help_version_and_unknown_words() -> None:
