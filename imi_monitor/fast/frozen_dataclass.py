@@ -1,23 +1,21 @@
-"""`@dataclass(frozen=True, slots=True)` for the model: behaves as the standard one and is made in a third of the time.
+"""`@dataclass(frozen=True, slots=True)` without the standard module, which takes 8 ms to import.
 
-The standard decorator compiles seven methods for each class. This one compiles `__init__` and shares the others, which
-saves 11 ms of the dashboard's start. Type checkers see the standard decorator.
+The standard decorator compiles seven methods for each class. This one compiles `__init__` and shares the others. Its
+classes behave as the standard ones; what `dataclasses.fields` reads is made at its first use. Type checkers see the standard
+decorator.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import operator
-from collections.abc import Callable
-from dataclasses import FrozenInstanceError, field
-from operator import attrgetter
-from typing import Any
+from _operator import attrgetter, ge, gt, le, lt
 
-__all__ = ["dataclass", "field"]
+__all__ = ["asdict", "dataclass", "field", "replace"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from collections.abc import Callable
+    from dataclasses import asdict, dataclass, field, replace
+    from typing import Any
 else:
 
     def dataclass(*, frozen: bool, slots: bool, order: bool = False) -> Any:
@@ -25,40 +23,127 @@ else:
         assert frozen and slots
         return _ordered if order else _made
 
+    def field(*, default: Any = ..., default_factory: Any = None, compare: bool = True) -> Any:
+        """The options of one field; the ellipsis stands for no default."""
+        return _Field("", "", default, default_factory, compare)
 
-def _made(plain: type) -> type:
-    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(plain)
-    fields = dataclasses.fields(made)
-    made.__init__ = _init(made, fields)
-    made.__eq__, made.__hash__ = _comparing(
-        made, attrgetter(*([one.name for one in fields if one.compare] or ["__class__"]))
-    )
+    def replace(one: Any, /, **changes: Any) -> Any:
+        """Return a copy with other values in some fields."""
+        return one.__class__(**{name: getattr(one, name) for name in one.__match_args__} | changes)
+
+    def asdict(one: Any) -> dict[str, Any]:
+        """Return the fields as a dictionary, and so those of dataclasses, lists, tuples and dictionaries in them."""
+        return {name: _plain(getattr(one, name)) for name in one.__match_args__}
+
+
+def _plain(value: Any) -> Any:
+    if "__dataclass_fields__" in type(value).__dict__:  # reading it would import the standard module
+        return asdict(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return {key: _plain(each) for key, each in value.items()} if type(value) is dict else value
+
+
+class _Field:
+    """A declared field."""
+
+    __slots__ = ("compare", "default", "factory", "name", "type")
+
+    def __init__(
+        self, name: str, type: str, default: Any = ..., factory: Callable[[], Any] | None = None, compare: bool = True
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.default = default
+        self.factory = factory
+        self.compare = compare
+
+
+class _StandardFields:
+    """The value of `__dataclass_fields__`, made by the standard module for those who ask."""
+
+    __slots__ = ("_fields", "_made")
+
+    def __init__(self, fields: list[_Field]) -> None:
+        self._fields = fields
+        self._made: dict[str, Any] | None = None
+
+    def __get__(self, _instance: object, _owner: type) -> dict[str, Any]:
+        if self._made is None:
+            import dataclasses
+
+            missing = dataclasses.MISSING
+            plain: Any = type("Plain", (), {})
+            plain.__annotations__ = {one.name: one.type for one in self._fields}
+            for one in self._fields:
+                options: dict[str, Any] = {
+                    "default": missing if one.default is ... else one.default,
+                    "default_factory": one.factory or missing,
+                    "compare": one.compare,
+                }
+                setattr(plain, one.name, dataclasses.field(**options))
+            self._made = dataclasses.dataclass(init=False, repr=False, eq=False)(plain).__dataclass_fields__
+        return self._made
+
+
+def _made(plain: Any) -> Any:
+    fields = {one.name: one for base in plain.__mro__[-2:0:-1] for one in base.__dict__.get("_declared_fields", ())}
+    own = {name: _declared(plain, name, kind) for name, kind in plain.__annotations__.items()}
+    fields |= own
+    body = {name: value for name, value in plain.__dict__.items() if name not in (*own, "__dict__", "__weakref__")}
+    inherited = {name for base in plain.__mro__[1:-1] for name in base.__dict__.get("__slots__", ())}
+    slots = tuple(name for name in fields if name not in inherited)
+    body |= {"__slots__": slots, "__qualname__": plain.__qualname__, "__match_args__": tuple(fields)}
+    made: Any = type(plain)(plain.__name__, plain.__bases__, body)
+    made._declared_fields = list(fields.values())
+    made.__dataclass_fields__ = _StandardFields(made._declared_fields)
+    made.__init__ = _init(made._declared_fields, plain)
+    made.__eq__, made.__hash__ = _comparing(made, _compared_values(made))
     made.__repr__, made.__setattr__, made.__delattr__ = _repr, _refuse, _refuse
     made.__getstate__, made.__setstate__ = _getstate, _setstate
-    return made  # type: ignore[no-any-return]
+    return made
 
 
-def _ordered(plain: type) -> type:
-    made: Any = _made(plain)
-    values = attrgetter(*(one.name for one in dataclasses.fields(made) if one.compare))
-    for name in ("lt", "le", "gt", "ge"):
-        setattr(made, f"__{name}__", _compared(made, values, getattr(operator, name)))
-    return made  # type: ignore[no-any-return]
+def _declared(plain: type, name: str, kind: str) -> _Field:
+    default = plain.__dict__.get(name, ...)
+    if isinstance(default, _Field):
+        return _Field(name, kind, default.default, default.factory, default.compare)
+    return _Field(name, kind, default)
+
+
+def _ordered(plain: type) -> Any:
+    made = _made(plain)
+    values = _compared_values(made)
+    for name, compare in (("lt", lt), ("le", le), ("gt", gt), ("ge", ge)):
+        setattr(made, f"__{name}__", _compared(made, values, compare))
+    return made
+
+
+def _compared_values(made: Any) -> attrgetter[Any]:
+    return attrgetter(*([one.name for one in made._declared_fields if one.compare] or ["__class__"]))
 
 
 def _compared(made: type, values: attrgetter[Any], compare: Callable[[Any, Any], bool]) -> Any:
     return lambda self, other: compare(values(self), values(other)) if other.__class__ is made else NotImplemented
 
 
-def _init(made: type, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
+def _init(fields: list[_Field], plain: type) -> Any:
     """The one method that is compiled for each class."""
-    scope: dict[str, Any] = {f"_{one.name}": one.default for one in fields if one.default is not dataclasses.MISSING}
-    assert all(one.default_factory is dataclasses.MISSING and one.init and not one.kw_only for one in fields), made
-    scope["set"] = object.__setattr__
-    names = [f"{one.name}=_{one.name}" if f"_{one.name}" in scope else one.name for one in fields]
-    body = "".join(f"\n set(self,{one.name!r},{one.name})" for one in fields) or " pass"
-    exec(f"def __init__(self,{','.join(names)}):{body}", scope)
-    return scope["__init__"]
+    scope: dict[str, Any] = {"set": object.__setattr__}
+    parameters, body = ["self"], [" pass"]
+    for one in fields:
+        value, default = one.name, f"_{one.name}"
+        if one.factory is not None:
+            scope[default] = one.factory
+            value = f"{default}() if {one.name} is {default} else {one.name}"
+        elif one.default is not ...:
+            scope[default] = one.default
+        parameters.append(f"{one.name}={default}" if default in scope else one.name)
+        body.append(f" set(self,{one.name!r},{value})")
+    exec(f"def __init__({','.join(parameters)}):\n" + "\n".join(body), scope)
+    made = scope["__init__"]
+    made.__qualname__ = f"{plain.__qualname__}.__init__"
+    return made
 
 
 def _comparing(made: type, values: attrgetter[Any]) -> tuple[Any, Any]:
@@ -77,6 +162,8 @@ def _repr(self: Any) -> str:
 
 
 def _refuse(self: object, name: str, _value: object = None) -> None:
+    from dataclasses import FrozenInstanceError
+
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 

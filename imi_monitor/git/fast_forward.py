@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 
 from imi_monitor import host
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git.layout import read_head
 from imi_monitor.git.lock_files import lock_advice
 from imi_monitor.git.refs import check_commit_id, resolve

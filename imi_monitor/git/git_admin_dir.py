@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git.lock_files import lock_advice
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe

@@ -6,11 +6,10 @@ status` does not show: files marked assume-unchanged or skip-worktree that diffe
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-from dataclasses import dataclass
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git.layout import read_small
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import safe
@@ -227,6 +226,8 @@ def _edited_by_stat(path: str, one: _Marked) -> bool | None:
 
 
 def _blob_id(content: bytes, like: str) -> str:
+    import hashlib  # 2 ms that only a removal with marked files needs
+
     algorithm = "sha1" if len(like) == 40 else "sha256"
     return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git.commits import UNALTERED_HISTORY
 from imi_monitor.git.refs import resolve
 from imi_monitor.git.runner import git_version

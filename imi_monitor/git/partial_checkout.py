@@ -7,8 +7,8 @@ content is in the object database. If one file is not from the checkout, nothing
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git.layout import gitfile, linked_worktrees, read_small
 
 TYPE_CHECKING = False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git.layout import linked_worktrees, points_back, read_small
 from imi_monitor.git.runner import git_version
 

@@ -5,11 +5,14 @@ Widths are terminal cells, not characters: a CJK character or an emoji takes two
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from unicodedata import category, east_asian_width
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.styled_text import HEADING, StyledText, join, styled, with_spans
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 GAP = 2
 _ELLIPSIS = "…"

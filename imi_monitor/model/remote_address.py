@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
+
+from imi_monitor.fast.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ a removal anyway (a branch that is kept) is a note, not a reason: people overrid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from imi_monitor.fast.frozen_dataclass import dataclass
 
 NOTE = "none"  # information only
 FORCE = "force"  # --force

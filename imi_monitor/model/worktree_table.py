@@ -5,15 +5,18 @@ Unknown is None, never 0: a worktree whose status cannot be read is not clean, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
-
+from imi_monitor.fast.frozen_dataclass import asdict, dataclass
 from imi_monitor.model import columns, times
 from imi_monitor.model.columns import Column
-from imi_monitor.model.snapshot import Collision, Snapshot, Worktree
 from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, WORKS, join, styled
 from imi_monitor.model.text import count, safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from imi_monitor.model.snapshot import Collision, Snapshot, Worktree
 
 UNCLAIMED_OWNER = "human"  # the owner shown for a worktree without a claim
 

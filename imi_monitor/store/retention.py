@@ -7,15 +7,16 @@ bounded number of rows, so that no command waits for it.
 
 from __future__ import annotations
 
-import sqlite3
-from datetime import timedelta
-
 from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.store import agents, db
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
 KEEP_DAYS = 30
-_SILENT = timedelta(days=2)  # a session without an end that was not seen for this long counts as over
+_SILENT_DAYS = 2  # a session without an end that was not seen for this long counts as over
 
 
 class RetentionLimits:
@@ -113,6 +114,8 @@ def _session_to_delete(
     last = connection.execute("SELECT max(seen_at) FROM sessions").fetchone()[0]
     if last is None:
         return None
+    from datetime import timedelta  # imported late too: most registries have no session
+
     newest = min(times.parse(last) or times.now(), times.now())
     bound = (
         None
@@ -122,7 +125,7 @@ def _session_to_delete(
     row = connection.execute(
         "SELECT seq, id, agent_id FROM sessions WHERE (?1 IS NULL OR seen_at <= ?1)"
         " AND (ended_at IS NOT NULL OR seen_at <= ?2 OR host <> ?3) ORDER BY seen_at LIMIT 1",
-        (bound, times.stamp(newest - _SILENT), host.hostname()),
+        (bound, times.stamp(newest - timedelta(days=_SILENT_DAYS)), host.hostname()),
     ).fetchone()
     return None if row is None else (int(row[0]), str(row[1]), str(row[2]))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ class Standard:
 
     name: str
     size: int = 3
-    tags: tuple[str, ...] = frozen_dataclass.field(default=())
+    tags: tuple[str, ...] = dataclasses.field(default=())
 
 
 @frozen_dataclass.dataclass(frozen=True, slots=True, order=True)
@@ -106,3 +108,41 @@ def test_fields_without_compare_do_not_affect_equality() -> None:
     assert not Read(1, "now") < Read(1, "then")
     assert Read(1, "now") != Read(2, "now")
     assert Read(1, "now").at == "now"
+
+
+@frozen_dataclass.dataclass(frozen=True, slots=True)
+class Inner:
+    names: list[str] = frozen_dataclass.field(default_factory=list)
+
+
+@frozen_dataclass.dataclass(frozen=True, slots=True)
+class Longer(Inner):
+    more: tuple[Inner, ...] = ()
+
+
+def test_default_factories_and_inherited_fields_work() -> None:
+    assert Inner().names == [] and Inner().names is not Inner().names
+    assert Longer(["a"], (Inner(["b"]),)) == Longer(names=["a"], more=(Inner(["b"]),))
+    assert [one.name for one in dataclasses.fields(Longer)] == ["names", "more"]
+    assert dataclasses.fields(Inner)[0].default_factory is list
+
+
+def test_own_asdict_and_replace_answer_as_the_standard_ones() -> None:
+    one = Longer(["a"], (Inner(["b"]), Inner()))
+    assert frozen_dataclass.asdict(one) == dataclasses.asdict(one) == {
+        "names": ["a"], "more": ({"names": ["b"]}, {"names": []})
+    }  # fmt: skip
+    standard = Standard("n", 1, ("t",))
+    assert frozen_dataclass.asdict(standard) == dataclasses.asdict(standard)
+    assert frozen_dataclass.replace(one, names=["c"]) == dataclasses.replace(one, names=["c"])
+    with pytest.raises(TypeError):
+        frozen_dataclass.replace(one, wrong=1)  # type: ignore[call-arg]
+
+
+def test_own_dataclasses_do_not_import_the_standard_module() -> None:
+    code = (
+        "import sys; from imi_monitor.model.worktree_table import ListedWorktree, WorktreeStatus\n"
+        "WorktreeStatus(ListedWorktree('n', 'r', 'p', None, 'feat')).data()\n"
+        "sys.exit('dataclasses' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,11 +7,11 @@ the past, and the worktree's epoch never falls behind the noted one.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from imi_monitor import host
 from imi_monitor.actions.removal import restore, trash_folder, trash_note
 from imi_monitor.actions.removal.unlisted_entries import INTERRUPTED, UnlistedEntry
+from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import Refused

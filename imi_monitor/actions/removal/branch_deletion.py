@@ -6,8 +6,7 @@ in between stays. `imi undo` recreates a deleted branch at its old commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
 
@@ -29,14 +28,14 @@ class BranchDeletion:
     proof: str | None = None
 
 
-@dataclass
 class BranchDeletionResult:
     """What was deleted, and what failed."""
 
-    local: bool = False
-    remote: bool = False
-    lines: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.local = False
+        self.remote = False
+        self.lines: list[str] = []
+        self.problems: list[str] = []
 
 
 def plan_branch_deletion(inspected: WorktreeInspection, *, delete: bool, remote: str | None) -> BranchDeletion:

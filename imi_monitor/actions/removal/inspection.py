@@ -9,7 +9,6 @@ on a detached HEAD, where no branch keeps them, and when the branch is to be del
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 
 from imi_monitor import host
 from imi_monitor.actions.claims import ownership
@@ -34,18 +33,18 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-@dataclass
 class WorktreeInspection:
     """The findings: reasons for the verdict, and the state that is compared again before the move."""
 
-    found: Target
-    git: Git | None = None  # in the worktree
-    claim: claims.Claim | None = None
-    status: GitStatus | None = None
-    trunk: str | None = None  # the default branch's name
-    trunk_ref: str | None = None
-    proof: str | None = None  # how the branch is proven merged; only read by a deep inspection
-    reasons: list[Reason] = field(default_factory=list)
+    def __init__(self, found: Target) -> None:
+        self.found = found
+        self.git: Git | None = None  # in the worktree
+        self.claim: claims.Claim | None = None
+        self.status: GitStatus | None = None
+        self.trunk: str | None = None  # the default branch's name
+        self.trunk_ref: str | None = None
+        self.proof: str | None = None  # how the branch is proven merged; only read by a deep inspection
+        self.reasons: list[Reason] = []
 
     @property
     def verdict(self) -> Verdict:

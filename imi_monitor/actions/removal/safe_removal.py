@@ -16,12 +16,12 @@ import errno
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from imi_monitor import host, presence
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.removal import inspection, trash_folder, trash_note
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe

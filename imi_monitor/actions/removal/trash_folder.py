@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
 
+from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
@@ -230,8 +230,8 @@ class TrashedWorktree:
     @classmethod
     def of(cls, data: dict[str, object]) -> TrashedWorktree:
         """Read what `data` returned back from JSON."""
-        known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        if len(known) < len(fields(cls)):
+        known = {name: data[name] for name in cls.__match_args__ if name in data}
+        if len(known) < len(cls.__match_args__):
             raise RegistryError(
                 f"the trash entry of {safe(str(data.get('name')))} was written by another version of imi: use that version"
             )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
 
 from imi_monitor import host
 from imi_monitor.actions.removal.trash_folder import NOTE, TEMPORARY, TrashedWorktree
 from imi_monitor.fast import json_writer
+from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
 from imi_monitor.git import git_admin_dir
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
@@ -258,7 +258,7 @@ def _trashed(data: dict[str, object]) -> TrashedWorktree:
     uptime, overridden = data.get("uptime"), data.get("overridden")
     if not isinstance(uptime, (int, float)) or not isinstance(overridden, list):
         raise NoteError("is damaged (uptime, overridden)")
-    texts = [field.name for field in fields(TrashedWorktree) if field.name not in ("inode", "uptime", "overridden")]
+    texts = [name for name in TrashedWorktree.__match_args__ if name not in ("inode", "uptime", "overridden")]
     checked: dict[str, object] = {
         name: _optional(data, name) if name in _OPTIONAL else _text(data, name) for name in texts
     }

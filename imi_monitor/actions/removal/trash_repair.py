@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 
 from imi_monitor.actions.removal import adoption, restore, trash_folder, unlisted_entries
 from imi_monitor.actions.removal.unlisted_entries import INTERRUPTED, UnlistedEntry
+from imi_monitor.fast.frozen_dataclass import dataclass, replace
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, operations, trash
