@@ -6,8 +6,7 @@ a tag of the same name or `@{-1}`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git.commits import MOST_COMMITS, list_commits
 from imi_monitor.model.errors import GitError, UsageError
 from imi_monitor.model.names import branch_problem, is_commit_id
@@ -31,6 +30,15 @@ class Branch:
     gone: bool
     ahead: int | None
     behind: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trunk:
+    """The branch everything is merged into, its full ref (of the remote at the last fetch, else the local one) and its commit."""
+
+    branch: str
+    ref: str | None
+    sha: str | None
 
 
 def check_branch_name(name: str) -> str:
@@ -106,14 +114,23 @@ def tracking(git: Git) -> dict[str, Branch]:
 
 def default_branch(git: Git, remote: str = "origin", configured: str | None = None) -> str:
     """Return the trunk: the configured branch if it exists, the remote's default, a usual name, else the main HEAD's branch."""
+    return find_trunk(git, remote, configured).branch
+
+
+def find_trunk(git: Git, remote: str = "origin", configured: str | None = None) -> Trunk:
+    """Return the trunk as `default_branch` chooses it, with its ref and commit, read by one process."""
     prefix = f"refs/remotes/{check_remote_name(remote)}/"
-    found: dict[str, str] = dict(_each_ref(git, "%(refname) %(symref)", "refs/heads", prefix[:-1]))
-    remote_default = found.get(prefix + "HEAD", "").removeprefix(prefix)
+    each = _each_ref(git, "%(refname) %(objectname) %(symref)", "refs/heads", prefix[:-1], parts=3)
+    found = {name: (sha, symref) for name, sha, symref in each}
+    remote_default = found.get(prefix + "HEAD", ("", ""))[1].removeprefix(prefix)
     for name in (configured or "", remote_default, *_USUAL_TRUNKS):
-        if name and (f"refs/heads/{name}" in found or prefix + name in found):
-            return name
+        for ref in (prefix + name, f"refs/heads/{name}"):
+            if name and ref in found:
+                return Trunk(name, ref, found[ref][0])
     head = git.at(git.common_dir, None).run("symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout
-    return head.decode("utf-8", "surrogateescape").strip().removeprefix("refs/heads/") or configured or "main"
+    name = head.decode("utf-8", "surrogateescape").strip().removeprefix("refs/heads/") or configured or "main"
+    ref = f"refs/heads/{name}"
+    return Trunk(name, ref, found[ref][0]) if ref in found else Trunk(name, None, None)
 
 
 def commits_only_on(git: Git, tip: str, *excluded: str, limit: int = MOST_COMMITS) -> list[tuple[str, str]]:

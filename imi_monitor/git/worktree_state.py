@@ -10,10 +10,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from imi_monitor.git import commits
+from imi_monitor.git import commits, distances
 from imi_monitor.git.git_status import GitStatus, operation_in_progress, read_status
 from imi_monitor.git.layout import points_back
-from imi_monitor.git.refs import distance
 from imi_monitor.git.runner import Git
 from imi_monitor.model import times
 from imi_monitor.model.commit import Commit
@@ -126,26 +125,8 @@ def _merged(before: GitState, status: GitStatus, paths: Sequence[str]) -> tuple[
     return tuple(sorted([*kept, *_files(status)], key=lambda file: file.path))
 
 
-_distances: dict[tuple[str, str, str], tuple[int, int]] = {}
-_MOST_DISTANCES = 4000
-
-
 def _trunk_distance(git: Git, trunk: TrunkPosition, head: str | None) -> tuple[int | None, int | None]:
-    """Return the distance to the trunk, cached by the two commits, between which it never changes."""
-    if trunk.sha is None or head is None:
-        return None, None
-    if trunk.sha == head:
-        return 0, 0
-    key = (git.common_dir, head, trunk.sha)
-    if key not in _distances:
-        try:
-            found = distance(git, head, trunk.sha)
-        except GitError:  # an object is missing (a shallow or partial clone): show the rest
-            return None, None
-        if len(_distances) >= _MOST_DISTANCES:
-            _distances.clear()
-        _distances[key] = found
-    return _distances[key]
+    return (None, None) if trunk.sha is None or head is None else distances.find_distance(git, head, trunk.sha)
 
 
 def _commit(git: Git, head: str | None) -> Commit | None:

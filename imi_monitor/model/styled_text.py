@@ -5,10 +5,10 @@ A style names a meaning, never a colour; `cli.terminal_style` has the colours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     Span = tuple[int, int, str]
 
 HEADING = "heading"

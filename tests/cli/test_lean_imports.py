@@ -63,6 +63,15 @@ def test_hot_verbs_import_nothing_heavy(where: Repo) -> None:
         assert len(modules) < 75, (words, sorted(modules))
 
 
+def test_the_list_of_worktrees_imports_nothing_heavy(where: Repo) -> None:
+    """`imi list` answers within 35 ms, most of which is the start of Python."""
+    imi("list", cwd=where.path)
+    for words in (("list",), ("list", "--json")):
+        modules = _imported(where, *words)
+        assert not modules & (FORBIDDEN - {"threading"}), words
+        assert "imi_monitor.model.snapshot" not in modules
+
+
 def test_claim_verbs_start_no_git_process(where: Repo, tmp_path: Path) -> None:
     """Only `release` asks git, whether the tree is clean."""
     imi("claims", cwd=where.path)

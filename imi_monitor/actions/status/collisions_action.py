@@ -106,14 +106,12 @@ def _key(one: Target) -> Key:
 
 
 def _participant(context: Context, one: Target) -> Participant:
-    from imi_monitor.git import refs
     from imi_monitor.git.git_status import read_status
 
     git = context.git(one.repository, one.admin_dir, one.path)
     git.cancelled = context.cancelled
     status = read_status(git)
-    _, ref = worktree_git.trunk_of(context, one.repository)
-    trunk = refs.resolve(git, ref) if ref else None
+    trunk = worktree_git.trunk_of(context, one.repository).sha
     if status.oid is None:
         raise GitError("it has no commit yet", code="unborn")
     edits = tuple(

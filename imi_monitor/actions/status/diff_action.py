@@ -77,7 +77,7 @@ def read(
 ) -> Diff:
     """One comparison of one worktree; `on_part` gets the diff so far while git runs."""
     git = worktree_git.git_in(context, target)
-    trunk = worktree_git.trunk_of(context, target.repository)[1] if kind == "trunk" else None
+    trunk = worktree_git.trunk_of(context, target.repository).ref if kind == "trunk" else None
     return git_diff.read_diff(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
 
 

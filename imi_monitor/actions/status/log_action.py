@@ -60,7 +60,7 @@ def page(context: Context, target: Target, seen: tuple[int, int], size: int) -> 
     """The next `size` commits after those already read, the branch's own ones with their owners."""
     git = worktree_git.git_in(context, target)
     found = commit_log.log_page(
-        git, commit_log.log_tips(git, worktree_git.trunk_of(context, target.repository)[1]), seen, size
+        git, commit_log.log_tips(git, worktree_git.trunk_of(context, target.repository).ref), seen, size
     )
     return replace(found, entries=_attributed(context, target, found.entries))
 

@@ -6,37 +6,89 @@ A worktree that cannot be read becomes a status with an error, never an exceptio
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from threading import Event
 
 from imi_monitor.actions import worktree_lookup
-from imi_monitor.actions.status import worktree_git
+from imi_monitor.fast import thread_map
 from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError, ImiError
 from imi_monitor.model.worktree_table import ListedWorktree, WorktreeStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.git_status import GitStatus
+    from imi_monitor.git.refs import Trunk
     from imi_monitor.git.runner import Git
 
 _MOST_STATTED = 2000  # changed files whose modification time is read
 
 
-@dataclass(frozen=True, slots=True)
+class RepositoryFacts:
+    """What the worktrees of one repository are compared with, read once for all of them in a thread."""
+
+    def __init__(self, git: Git | None, remote: str, configured: str | None, heads: Sequence[str]) -> None:
+        self.git = git  # None: `problem` says why not
+        self.remote = remote
+        self.configured = configured
+        self.heads = heads  # the commits of the worktrees
+        self.trunk: Trunk | None = None
+        self.dates: dict[str, str] = {}  # commit -> time of the commit
+        self.problem: str | None = None
+
+    def read(self) -> None:
+        from imi_monitor.git import distances, refs
+
+        if self.git is None:
+            return
+        try:
+            self.trunk = refs.find_trunk(self.git, self.remote, self.configured)
+            if self.trunk.sha is not None:
+                distances.read_distances(self.git, self.heads, self.trunk.sha)
+        except ImiError as error:
+            self.problem = error.sentence
+            return
+        self.dates = _commit_dates(self.git, set(self.heads))
+
+
 class StatusQuery:
     """A worktree and what its thread needs to read it: threads have no access to the registry."""
 
-    listed: ListedWorktree
-    target: Target
-    git: Git | None
-    problem: str | None
-    base: str | None  # the full ref of the trunk
-    dates: dict[str, str]  # commit -> time of the commit
+    __slots__ = ("error", "facts", "listed", "operation", "status", "target")
+
+    def __init__(self, listed: ListedWorktree, target: Target, facts: RepositoryFacts) -> None:
+        self.listed = listed
+        self.target = target
+        self.facts = facts
+        self.status: GitStatus | None = None
+        self.operation: str | None = None
+        self.error: str | None = None
+
+    def read(self) -> None:
+        try:
+            self._read()
+        except ImiError as error:
+            self.error = error.sentence
+
+    def _read(self) -> None:
+        from imi_monitor.git.git_status import operation_in_progress, read_status
+
+        target = self.target
+        if self.listed.missing:
+            raise GitError(self.listed.states[0], code="missing")
+        if target.admin_dir is None:
+            raise GitError("git does not list it any more", code="missing")
+        if not target.is_main and not layout.points_back(target.admin_dir, target.path):
+            raise GitError(
+                "its .git file names another repository (tampered with, or a copy): git is not run there",
+                code="tampered",
+            )
+        if self.facts.git is None:
+            raise GitError(self.facts.problem or "git cannot be run")
+        self.status = read_status(self.facts.git.at(target.admin_dir, target.path))
+        self.operation = operation_in_progress(target.admin_dir)
 
 
 def known_worktrees(context: Context, repository: layout.Repository) -> list[ListedWorktree]:
@@ -48,20 +100,24 @@ def read_states(
     context: Context, repositories: Sequence[layout.Repository], name: str | None = None
 ) -> list[WorktreeStatus]:
     """The status of every worktree, or of the one called `name`."""
-    queries = [query for repository in repositories for query in _queries(context, repository, name)]
-    if not queries:
-        return []
-    executor = ThreadPoolExecutor(max_workers=min(len(queries), os.cpu_count() or 1))
-    stopped = Event()
+    stopped: list[bool] = []
 
-    def cancelled() -> bool:
-        return stopped.is_set() or context.cancelled()
+    def cancelled() -> bool:  # after ctrl-c the program must not wait for a git process that hangs
+        return bool(stopped) or context.cancelled()
 
-    try:
-        return list(executor.map(_reader(cancelled), queries))
-    finally:
-        stopped.set()  # after ctrl-c the program must not wait for a git process that hangs
-        executor.shutdown(cancel_futures=True)
+    facts, queries = [], []
+    for repository in repositories:
+        found = [pair for pair in _known_targets(context, repository) if name in (None, pair[0].worktree_name)]
+        facts.append(_facts(context, repository, [target for _, target in found], cancelled))
+        queries += [StatusQuery(listed, target, facts[-1]) for listed, target in found]
+    if queries:
+        work = [*(one.read for one in facts), *(one.read for one in queries)]
+        thread_map.map_in_threads(_run, work, lambda: stopped.append(True))
+    return [_status(query) for query in queries]
+
+
+def _run(work: Callable[[], None]) -> None:
+    work()
 
 
 def _known_targets(context: Context, repository: layout.Repository) -> list[tuple[ListedWorktree, Target]]:
@@ -103,19 +159,27 @@ def _prunable_reason(target: Target) -> str:
     return "its .git file is gone" if os.path.isdir(target.path) else "its folder is gone"
 
 
-def _queries(context: Context, repository: layout.Repository, name: str | None) -> list[StatusQuery]:
-    found = [pair for pair in _known_targets(context, repository) if name in (None, pair[0].worktree_name)]
+def _facts(
+    context: Context, repository: layout.Repository, targets: Sequence[Target], cancelled: Callable[[], bool]
+) -> RepositoryFacts:
+    settings = context.settings_of(repository)
+    heads = [head for target in targets if not target.missing and (head := _head(target)) is not None]
+    configured = settings.text("git_settings.default_branch") or None
+    facts = RepositoryFacts(None, settings.text("git_settings.remote_name"), configured, heads)
     try:
-        git = context.git(repository)
-        trunk, base = worktree_git.trunk_of(context, repository)
+        facts.git = context.git(repository)
+        facts.git.cancelled = cancelled
     except ImiError as error:
-        return [StatusQuery(listed, target, None, error.sentence, None, {}) for listed, target in found]
-    dates = _commit_dates(git, {target.linked.head for _, target in found if target.linked and target.linked.head})
-    # the trunk itself is compared with its upstream only
-    return [
-        StatusQuery(listed, target, git, None, None if listed.branch == trunk else base, dates)
-        for listed, target in found
-    ]
+        facts.problem = error.sentence
+    return facts
+
+
+def _head(target: Target) -> str | None:
+    """The worktree's commit, from git's files; None if it is only known to git, or to nothing."""
+    if target.linked is not None:
+        return target.linked.head
+    common_dir = target.repository.common_dir
+    return layout.read_head(common_dir, common_dir)[1] if target.is_main else None
 
 
 def _commit_dates(git: Git, shas: set[str]) -> dict[str, str]:
@@ -129,36 +193,15 @@ def _commit_dates(git: Git, shas: set[str]) -> dict[str, str]:
     return {commit.sha: commit.at for commit in found}
 
 
-def _reader(cancelled: Callable[[], bool]) -> Callable[[StatusQuery], WorktreeStatus]:
-    def read_one(query: StatusQuery) -> WorktreeStatus:
-        try:
-            if cancelled():
-                raise GitError("cancelled before it was read", code="cancelled")
-            return _read(query, cancelled)
-        except ImiError as error:
-            return WorktreeStatus(query.listed, error=error.sentence)
-
-    return read_one
-
-
-def _read(query: StatusQuery, cancelled: Callable[[], bool]) -> WorktreeStatus:
-    from imi_monitor.git.git_status import operation_in_progress, read_status
-
-    target = query.target
-    if query.listed.missing:
-        return WorktreeStatus(query.listed, error=query.listed.states[0])
-    if query.git is None or target.admin_dir is None:
-        return WorktreeStatus(query.listed, error=query.problem or "git does not list it any more")
-    if not target.is_main and not layout.points_back(target.admin_dir, target.path):
-        raise GitError(
-            "its .git file names another repository (tampered with, or a copy): git is not run there", code="tampered"
-        )
-    git = query.git.at(target.admin_dir, target.path)
-    return _status(query, git, read_status(git, cancelled=cancelled), operation_in_progress(target.admin_dir))
-
-
-def _status(query: StatusQuery, git: Git, status: GitStatus, operation: str | None) -> WorktreeStatus:
-    ahead, behind = _trunk_distance(git, status, query.base)
+def _status(query: StatusQuery) -> WorktreeStatus:
+    status, facts = query.status, query.facts
+    error = query.error or facts.problem
+    git, trunk = facts.git, facts.trunk
+    if status is None or git is None or trunk is None or error is not None:
+        return WorktreeStatus(query.listed, error=error)
+    # the trunk itself is compared with its upstream only
+    base = None if query.listed.branch == trunk.branch else trunk.ref
+    ahead, behind = _trunk_distance(git, status, trunk.sha if base else None)
     path, changed_at = _last_change(query.listed.path, [entry.path for entry in status.entries])
     return WorktreeStatus(
         query.listed,
@@ -166,7 +209,7 @@ def _status(query: StatusQuery, git: Git, status: GitStatus, operation: str | No
         upstream=status.upstream,
         ahead=status.ahead,
         behind=status.behind,
-        trunk=_short(query.base),
+        trunk=_short(base),
         trunk_ahead=ahead,
         trunk_behind=behind,
         staged=len(status.staged),
@@ -174,22 +217,17 @@ def _status(query: StatusQuery, git: Git, status: GitStatus, operation: str | No
         untracked=len(status.untracked),
         conflicted=len(status.conflicted),
         uncommitted=len(status.entries),
-        operation=operation,
-        last_commit_at=query.dates.get(status.oid or "") or _commit_date(git, status.oid),
+        operation=query.operation,
+        last_commit_at=facts.dates.get(status.oid or "") or _commit_date(git, status.oid),
         last_change_at=changed_at,
         last_change_path=path,
     )
 
 
 def _trunk_distance(git: Git, status: GitStatus, base: str | None) -> tuple[int | None, int | None]:
-    from imi_monitor.git.refs import distance
+    from imi_monitor.git.distances import find_distance
 
-    if base is None or status.oid is None:
-        return None, None
-    try:
-        return distance(git, status.oid, base)
-    except GitError:  # an object is missing, as in a shallow or partial clone: the rest of the status is still shown
-        return None, None
+    return (None, None) if base is None or status.oid is None else find_distance(git, status.oid, base)
 
 
 def _commit_date(git: Git, oid: str | None) -> str | None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
+    from imi_monitor.git.refs import Trunk
     from imi_monitor.git.runner import Git
 
 
@@ -48,12 +49,10 @@ def git_in(context: Context, target: Target) -> Git:
     return git
 
 
-def trunk_of(context: Context, repository: layout.Repository) -> tuple[str, str | None]:
-    """The trunk's branch and its full ref: the remote's at the last fetch, else the local one, None when there is neither."""
+def trunk_of(context: Context, repository: layout.Repository) -> Trunk:
+    """The trunk of the repository, by its settings."""
     from imi_monitor.git import refs
 
     settings = context.settings_of(repository)
-    remote = settings.text("git_settings.remote_name")
-    git = context.git(repository)
-    branch = refs.default_branch(git, remote, settings.text("git_settings.default_branch") or None)
-    return branch, refs.trunk_ref(git, remote, branch)
+    remote, configured = settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch")
+    return refs.find_trunk(context.git(repository), remote, configured or None)
