@@ -99,6 +99,20 @@ def planted(repo: Repo, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Plan
 # -- the lookup ---------------------------------------------------------------------------------------------------------
 
 
+def test_what_is_no_program_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of the name, and a file that may not be run, in earlier entries of PATH."""
+    for name in ("folder", "text", "good"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "folder" / "claude").mkdir()
+    (tmp_path / "text" / "claude").write_text("notes\n")
+    make_programs(tmp_path / "good", tmp_path / "log", ("claude",))
+    monkeypatch.setenv("PATH", f"{tmp_path}/folder:{tmp_path}/text")
+    assert programs.find("claude") is None
+    assert programs.why_missing("claude") == "is not installed, or not in PATH"
+    monkeypatch.setenv("PATH", f"{tmp_path}/folder:{tmp_path}/text:{tmp_path}/good")
+    assert programs.find("claude") == str(tmp_path / "good" / "claude")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_entries_of_path_inside_a_worktree_are_ignored(kind: str, planted: Planted, own_home: Path) -> None:
     before = os.environ["PATH"]

@@ -20,7 +20,7 @@ from imi_monitor import host
 from imi_monitor.actions.context import Context
 from imi_monitor.config import database_path
 from imi_monitor.model.errors import ImiError, Refused
-from imi_monitor.store import claims, db, operations, trash
+from imi_monitor.store import claims, db, operations, trash, worktrees
 from tests.actions.removal_kit import act, assert_same, fingerprint, force, process_inside, remove, undo
 from tests.audit_events import at_event
 from tests.helpers import ROOT, Repo, git, imi_argv
@@ -175,6 +175,24 @@ def test_a_claim_between_verdict_and_reservation_stops_the_removal(
     connection = db.connect(database_path(None))
     assert claims.current(connection, "app", "feat-x").agent_id == "claude-1"
     connection.close()
+
+
+def test_a_row_that_was_given_to_another_folder_meanwhile_stays_open(repo: Repo, tree: Repo) -> None:
+    """iMi shares the registry and writes its rows by name."""
+
+    def write_row(path: str) -> None:
+        connection = db.connect(database_path(None))
+        db.transact(connection, worktrees.register, "app", "feat-x", branch="feat/x", kind="feat", path=path)
+        connection.close()
+
+    with before_the_move(lambda: write_row("/elsewhere/feat-x")):
+        remove(repo, "feat-x")
+    assert not tree.path.exists()
+    connection = db.connect(database_path(None))
+    row = worktrees.get(connection, "app", "feat-x")
+    connection.close()
+    assert row is not None
+    assert (row.path, bool(row.active), row.closed_how) == ("/elsewhere/feat-x", True, None)
 
 
 @pytest.mark.parametrize("when", ["before the look", "after the look"])

@@ -17,6 +17,25 @@ from tests.actions.removal_kit import act, force, remove
 from tests.audit_events import at_event, fail
 from tests.helpers import Repo, git, imi
 
+VALUABLE = """
+    .env .env.local production.env .envrc app.db app.db3 app.sqlite app.sqlite3-wal app.duckdb app.mdb tls.pem tls.key apple.p8
+    apple.p12 apple.pfx store.jks store.keystore pass.kdbx mail.gpg mail.asc id_rsa id_ed25519 id_ecdsa.old home.ovpn
+    aws-credentials my-secrets .npmrc .pypirc .netrc .pgpass main.tfstate main.tfstate.backup main.tfvars
+    service-account-1.json rows.sql rows.dump config.bak merge.orig merge.rej fix.patch study.ipynb Deploy.PEM
+"""
+MADE_AGAIN_FOLDERS = """
+    node_modules bower_components jspm_packages .pnpm-store .yarn .parcel-cache .next .nuxt .svelte-kit .turbo .angular .vite
+    .astro .expo .docusaurus .output .vercel .serverless target .venv venv virtualenv __pycache__ __pypackages__ .pytest_cache
+    .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs .ipynb_checkpoints htmlcov site-packages build dist _build
+    dist-newstyle obj .gradle .cache .ccls-cache .clangd coverage .nyc_output .dart_tool Pods DerivedData .build zig-cache
+    .zig-cache zig-out elm-stuff .stack-work .terraform .bundle vendor .direnv CMakeFiles imi.egg-info cmake-build-debug
+    bazel-out
+"""
+MADE_AGAIN_FILES = """
+    x.pyc x.pyo x.o x.obj x.a x.so x.dylib x.dll X.class x.tsbuildinfo .x.swp .x.swo .DS_Store Thumbs.db .eslintcache
+    .stylelintcache .coverage .coverage.host.1 coverage.xml x.gcda x.gcno tags TAGS x.egg
+"""
+
 
 def verdict(repo: Repo, name: str = "feat-x", *, deep: bool = False) -> Verdict:
     with Context(str(repo.path)) as context:
@@ -39,7 +58,8 @@ class TestIgnored:
             ("my-credentials.txt", 3, True),
             (".env", 0, False),
             ("note.tmp", 1000, False),
-            ("results.csv", 2000, True),
+            ("results.csv", 1025, True),
+            ("results.csv", 1024, False),
             ("logs/run.log", 2000, True),
             ("node_modules/p/big.js", 9000, False),
             ("node_modules/p/key.pem", 9000, False),
@@ -87,6 +107,35 @@ class TestIgnored:
         found = ignored_files.scan_ignored(str(tmp_path / "t"), [where.split("/")[0] + "/"], [])
         assert found.nested == [f"{where}/nested"]
 
+    @pytest.mark.parametrize(
+        ("target", "is_worktree"),
+        [("../.git/worktrees/other", True), ("../.git/modules/dep", False), ("../separate.git", False)],
+    )
+    def test_a_worktree_of_another_repository_is_none_of_its_other_kinds(
+        self, tmp_path: Path, target: str, is_worktree: bool
+    ) -> None:
+        """The other repository would lose the worktree; a submodule, or a separate git directory, moves along."""
+        nested = tmp_path / "t" / "cache" / "nested"
+        nested.mkdir(parents=True)
+        (nested / ".git").write_text(f"gitdir: {target}\n")
+        found = ignored_files.scan_ignored(str(tmp_path / "t"), ["cache/"], [])
+        assert found.foreign == (["cache/nested"] if is_worktree else [])
+        assert found.nested == ([] if is_worktree else ["cache/nested"])
+
+    @pytest.mark.parametrize("name", VALUABLE.split())
+    def test_each_name_of_value_counts_at_any_size(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / name).write_text("x")
+        assert ignored_files.scan_ignored(str(tmp_path), [name], []).valuable == [name]
+
+    def test_what_a_tool_makes_again_does_not_count(self, tmp_path: Path) -> None:
+        for name in MADE_AGAIN_FOLDERS.split():
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "big").write_text("x" * 9000)
+            assert ignored_files.scan_ignored(str(tmp_path), [f"{name}/"], []).valuable == [], name
+        for name in MADE_AGAIN_FILES.split():
+            (tmp_path / name).write_text("x" * 9000)
+            assert ignored_files.scan_ignored(str(tmp_path), [name], []).valuable == [], name
+
     def test_too_many_entries_are_reported(self, tmp_path: Path) -> None:
         (tmp_path / "t" / "many").mkdir(parents=True)
         for number in range(20):
@@ -94,6 +143,33 @@ class TestIgnored:
         found = ignored_files.scan_ignored(str(tmp_path / "t"), ["many/"], [])
         assert found.complete
         assert not ignored_files.scan_ignored(str(tmp_path / "t"), ["many/"], [], limit=10).complete
+
+
+def test_a_claim_of_the_given_agent_is_no_reason(repo: Repo) -> None:
+    """`imi prune` and the dialogs look as the agent they act for, which need not be the caller."""
+    repo.worktree("feat-x")
+    act("claim", cwd=repo.path, name="feat-x", agent="claude-1")
+    with Context(str(repo.path)) as context:
+        found = targets.find_worktree(context, "feat-x")
+        seen = {
+            agent: safe_removal.removal_verdict(context, found, agent=agent).codes()
+            for agent in ("claude-1", "gemini-1", None)
+        }
+    assert {agent: "claimed" in codes for agent, codes in seen.items()} == {
+        "claude-1": False, "gemini-1": True, None: True,
+    }  # fmt: skip
+
+
+def test_what_became_unsafe_since_the_caller_looked_is_not_removed(repo: Repo) -> None:
+    """`imi prune` and `imi merge --close` look first by themselves; the removal looks again, and that is what counts."""
+    tree = repo.worktree("feat-x")
+    with Context(str(repo.path)) as context:
+        found = targets.find_worktree(context, "feat-x")
+        assert safe_removal.removal_verdict(context, found).safe
+        tree.write("just-now.py", "work\n")
+        with pytest.raises(Refused, match="just-now"):
+            safe_removal.remove_worktree(context, found, agent="me", how="pruned")
+    assert (tree.path / "just-now.py").read_text() == "work\n"
 
 
 def test_counts_and_the_first_names(repo: Repo) -> None:

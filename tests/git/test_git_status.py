@@ -43,6 +43,18 @@ def test_every_kind_of_change_is_in_its_list(repo: Repo) -> None:
     assert is_dirty(open_git(repo))
 
 
+def test_a_submodule_counts_as_changed_when_it_is_at_another_commit(repo: Repo, tmp_path: Path) -> None:
+    """The commit that is recorded would be lost with the worktree; what is dirty in the submodule is checked by itself."""
+    library = Repo.create(tmp_path / "lib")
+    repo.git("submodule", "add", "-q", str(library.path), "lib")
+    repo.commit("with a submodule")
+    inner = Repo(repo.path / "lib")
+    inner.write("README.md", "dirty\n")
+    assert not read_status(open_git(repo)).dirty
+    inner.commit("only here")
+    assert read_status(open_git(repo)).unstaged == ("lib",)
+
+
 def test_untracked_files_show_even_when_the_repository_hides_them(repo: Repo) -> None:  # R1: showUntrackedFiles=no
     repo.git("config", "status.showUntrackedFiles", "no")
     repo.write("work.txt", "x")

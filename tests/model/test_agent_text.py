@@ -65,6 +65,26 @@ def test_token_counts_are_short() -> None:
     ]  # fmt: skip
 
 
+def test_every_known_fact_is_listed_and_no_other() -> None:
+    then = times.stamp(NOW - timedelta(minutes=5))
+    known = SessionFacts(
+        version="2.1", model="opus", title="a title", branch="feat/a", started_at=then, turn_at=then, ended_at=then,
+        prompt="do it",
+        last_message="done", tokens_in=1000, tokens_out=200, tokens_cached=30, context_used=50_000, context_size=200_000,
+        cost_usd=1.5, subagents=2, parent="claude-1", files=("a.py", "b.py"), tmux="%3", format_note="an odd line",
+    )  # fmt: skip
+    one = replace(agent("running"), facts=known, seen_at=then, claimed_by="claude-1", suspended=True)
+    assert dict(agent_text.list_facts(one, NOW)) == {
+        "session": "1", "process": "7, suspended", "folder": "/a", "program": "claude 2.1", "model": "opus", "title": "a title",
+        "branch": "feat/a", "started": "5m ago", "turn since": "5m ago", "ended": "5m ago", "last seen": "5m ago",
+        "prompt": "do it", "last reply": "done", "tokens": "1.0k read, 200 written, 30 from cache", "context": "50k of 200k",
+        "cost": "$1.50", "subagents": "2", "works for": "claude-1", "files": "2 files: a.py, b.py", "terminal": "%3",
+        "claim": "held by claude-1", "note": "an odd line",
+    }  # fmt: skip
+    bare = replace(agent("running"), session=None, pid=None, seen_at=None)
+    assert [name for name, _ in agent_text.list_facts(bare, NOW)] == ["folder", "program", "claim"]
+
+
 def test_an_explanation_has_used_and_rejected_evidence() -> None:
     at = times.stamp(NOW)
     used = Evidence("registry", "running", at, "sessions/7.json says busy", standing=True)

@@ -42,14 +42,21 @@ def test_control_characters_become_visible(payload: str | bytes) -> None:  # T2,
 
 
 def test_printable_text_is_unchanged() -> None:
-    for text in ("src/api.ts", "größe.txt", "日本語", "a b", "[/bold]", "émoji 🎉"):
+    for text in ("src/api.ts", "größe.txt", "日本語", "a b", "[/bold]", "émoji 🎉", "\ufdf0\ufe10", "\U00020000"):
         assert safe(text) == text
+
+
+@pytest.mark.parametrize("code", [0xFE00, 0xFE07, 0xFE0F, 0xE0100, 0xE0150, 0xE01EF])
+def test_variation_selectors_are_shown(code: int) -> None:
+    """They are printable for Python, take no cell, and so can hide any text."""
+    assert safe(f"a{chr(code)}b") == f"a\\{'u' if code < 0x10000 else 'U'}{code:0{4 if code < 0x10000 else 8}x}b"
 
 
 def test_long_text_keeps_both_ends() -> None:
     shown = safe("a" * 10_000 + "z", limit=100)
     assert len(shown) <= 100
     assert shown.startswith("aaa") and shown.endswith("z") and "…" in shown
+    assert [safe("abcdefgh", limit) for limit in (3, 4, 5, 7, 8)] == ["a…h", "a…h", "ab…gh", "abc…fgh", "abcdefgh"]
 
 
 def test_combining_marks_do_not_pile_up() -> None:

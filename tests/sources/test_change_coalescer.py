@@ -114,6 +114,46 @@ def test_a_renamed_file_is_one_change_with_its_origin(world: World) -> None:
     assert world.reported == ["renamed a.txt -> c.txt"]
 
 
+def test_each_event_waits_for_its_own_other_half(world: World) -> None:
+    """An older event that is over does not take a younger one with it."""
+    for name in ("old.txt", "young.txt"):
+        (world.root / name).write_text("x")
+    world.event("created", "old.txt")
+    world.wait(GRACE * 0.6)
+    assert world.reported == []
+    world.event("created", "young.txt")
+    world.wait(GRACE * 0.6)
+    assert world.reported == ["created old.txt"]
+    assert world.coalescer.waiting_since == 100.0 + GRACE * 0.6
+    world.wait(GRACE * 0.6)
+    assert world.reported == ["created old.txt", "created young.txt"]
+    assert world.coalescer.waiting_since is None
+
+
+def test_the_halves_of_a_rename_may_come_in_two_batches(world: World) -> None:
+    (world.root / "a.txt").rename(world.root / "c.txt")
+    world.event("moved_from", "a.txt", 3)
+    world.wait(GRACE * 0.6)
+    world.event("moved_to", "c.txt", 3)
+    world.wait(GRACE * 0.6)
+    world.wait(GRACE)
+    assert world.reported == ["deleted a.txt", "created c.txt"], "the first half is reported when its time is over"
+    (world.root / "b.txt").rename(world.root / "d.txt")
+    world.event("moved_from", "b.txt", 4)
+    world.wait(0)
+    world.event("moved_to", "d.txt", 4)
+    world.wait(GRACE)
+    assert world.reported[2:] == ["renamed b.txt -> d.txt"]
+
+
+def test_files_that_are_moved_away_are_not_remembered(world: World) -> None:
+    """The other half never comes, and each has another number."""
+    for number in range(1, 100):
+        world.event("moved_from", f"{number}.txt", number)
+        world.wait()
+    assert world.coalescer._rename_sources == {}
+
+
 def test_a_new_file_by_rename_is_created(world: World) -> None:
     (world.root / "new.txt").write_text("x")
     world.event("created", "tmp123")

@@ -107,6 +107,9 @@ def test_a_suspended_waiter_is_skipped_and_keeps_its_place(
 
 def test_a_waiter_whose_time_is_over_does_not_count(connection: sqlite3.Connection) -> None:
     _join(connection, "w0", os.getpid(), seconds=-1.0)
+    behind = _join(connection, "w1", os.getpid())
+    assert claim_queue.position(connection, REPO, "feat-x", behind) == 1
+    db.transact(connection, claim_queue.leave, behind)
     assert claim_worktree(connection, "feat-x", request("a")).how == "claimed"
     assert claim_queue.list_waiters(connection) == []
 

@@ -59,6 +59,41 @@ def test_claim_and_release_update_our_tables_and_imis_columns(connection: sqlite
     assert agents.list_agents(connection)[0].status == "idle"
 
 
+def test_an_owner_on_a_row_that_imi_closed_does_not_count(connection: sqlite3.Connection) -> None:
+    """iMi leaves the owner's name on the rows it deactivates."""
+    connection.execute("UPDATE worktrees SET active = 0, agent_id = 'old-1'")
+    assert claims.state(_current(connection)) == "free"
+    assert claim_worktree(connection, "feat-x", request("claude-1")).how == "claimed"
+
+
+def test_a_renewal_repairs_what_imi_overwrote(connection: sqlite3.Connection) -> None:
+    """iMi's INSERT OR REPLACE gives a row new values, and the owner is gone from it."""
+    claimed_at = claim_worktree(connection, "feat-x", request("claude-1")).claim.claimed_at
+    connection.execute("UPDATE worktrees SET agent_id = NULL, claimed_at = NULL, released_at = 'then'")
+    connection.execute("DELETE FROM agents")
+    assert claim_worktree(connection, "feat-x", request("claude-1")).how == "renewed"
+    row = _projection(connection)
+    assert (row.agent_id, row.claimed_at, row.released_at) == ("claude-1", claimed_at, None)
+    assert [agent.name for agent in agents.list_agents(connection)] == ["claude-1"]
+
+
+def test_the_end_of_a_claim_of_imi_leaves_the_history_of_ours(connection: sqlite3.Connection) -> None:
+    """A claim that only iMi's column names has no grant of its own; the last one of ours is closed already."""
+    claim_worktree(connection, "feat-x", request("claude-1"))
+    assert _release(connection, "claude-1", 1)
+    (before,) = claim_history.list_grants(connection)
+    connection.execute("UPDATE worktrees SET agent_id = 'old-1'")
+    assert _current(connection).foreign
+    assert _release(connection, "boss", 1, force=True, reason="it is gone")
+    (after,) = claim_history.list_grants(connection)
+    assert (after.released_at, after.ended, after.taken_by, after.reason) == (
+        before.released_at,
+        "released",
+        None,
+        None,
+    )
+
+
 def test_claim_and_event_are_one_transaction(connection: sqlite3.Connection) -> None:  # S2.6
     def half(inner: sqlite3.Connection) -> None:
         claim_requests.claim(inner, REPO, "feat-x", request("claude-1"))

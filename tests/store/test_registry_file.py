@@ -16,6 +16,7 @@ import pytest
 
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db, events, registry_file, registry_health, schema
+from tests.audit_events import at_event
 from tests.helpers import ROOT, imi, tree_hash
 from tests.store import imi_file
 
@@ -201,6 +202,14 @@ def test_a_folder_a_pipe_and_a_missing_registry_are_refused(tmp_path: Path) -> N
     with pytest.raises(RegistryError, match="there is no registry at"):
         db.connect(str(tmp_path / "none.db"), create=False)
     assert not (tmp_path / "none.db").exists()
+
+
+def test_a_registry_that_vanishes_while_it_is_opened_is_not_made_anew(path: str) -> None:
+    """An empty one would show every worktree as unclaimed."""
+    with at_event("sqlite3.connect", lambda: os.unlink(path)) as met, pytest.raises(RegistryError):
+        db.connect(path)
+    assert met
+    assert not os.path.exists(path)
 
 
 @pytest.mark.parametrize("name", ["file/iMi.db", "file/deeper/iMi.db", "x" * 300, "nul\0byte"])

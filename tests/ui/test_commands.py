@@ -17,6 +17,7 @@ from imi_monitor.ui.handlers.display_commands import DisplayCommands
 from imi_monitor.ui.handlers.list_commands import ListCommands
 from imi_monitor.ui.handlers.worktree_commands import WorktreeCommands
 from tests.helpers import Repo, imi
+from tests.ui import snapshot_builder
 from tests.ui.pilot_kit import run_dashboard, toasts
 
 
@@ -35,6 +36,22 @@ def test_every_command_is_described_and_its_conditions_exist() -> None:
         assert command.label and command.group and command.help, command.word
         assert command.help[0].islower() and not command.help.endswith("."), command.help
         assert set(command.requires) <= command_conditions.CONDITIONS.keys(), command.word
+
+
+def test_the_reason_against_a_command() -> None:
+    table = by_word()
+    free, held = snapshot_builder.tree("feat-a"), snapshot_builder.tree("feat-b", by="claude-1")
+    facts = snapshot_builder.facts(free, held)
+
+    def reason(word: str, *more: Any) -> str:
+        return command_conditions.reason_against(table[word], *more)
+
+    assert reason("release", None, None) == "no worktree has been read yet"
+    assert reason("release", facts, None) == "select a worktree first"
+    assert reason("release", facts, free) == "feat-a is not claimed"
+    assert reason("release", facts, free, 2) == "", "each of the marked ones says so itself"
+    assert reason("release", facts, held) == ""
+    assert reason("add", None, None) == reason("add", facts, None) == "", "it needs no worktree"
 
 
 def test_no_two_commands_have_the_same_default_key() -> None:

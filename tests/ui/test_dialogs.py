@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from textual import events
 from textual.pilot import Pilot
+from textual.timer import Timer
 from textual.widgets import Input
 
 from imi_monitor import actions, paths
@@ -20,6 +21,7 @@ from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.ui import command_log
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
+from imi_monitor.ui.dialogs.form import Form
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.actions.forge import Forge
 from tests.helpers import Repo, imi
@@ -319,6 +321,27 @@ def test_dialog_shows_progress_and_escape_cancels(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
+class WithoutClock(ActionDialog):
+    """Its progress is drawn only when there is something new, not every second."""
+
+    def set_interval(self, interval: float, *args: Any, **more: Any) -> Timer:
+        return super().set_interval(3600.0, *args, **more)
+
+
+def test_progress_is_shown_as_soon_as_it_is_reported(repo: Repo) -> None:
+    slow = Slow(lines=("first step", "second step"))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        app.push_screen(WithoutClock(slow, {}, lambda: Context(database=paths.default_database(), repo=str(repo.path))))
+        await wait_until(pilot, lambda: "Slow" in screen_text(app) and "checking…" not in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "esc stops it" in screen_text(app) and "second step" in screen_text(app))
+        slow.go_on.set()
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+
+    run_dashboard(repo, play)
+
+
 def test_second_escape_closes_a_dialog_whose_action_does_not_stop(repo: Repo) -> None:
     slow = Slow(deaf=True)
 
@@ -381,6 +404,7 @@ def test_action_on_marked_worktrees_shows_the_result_of_each(repo: Repo) -> None
         await wait_until(pilot, lambda: "2 done, 1 not" in screen_text(app))
         assert not results, "it is read first"
         assert len(command_log.of(app).entries()) == 3
+        assert not app.screen.query_one(Form).display, "there is nothing more to fill in"
         await pilot.press("escape")
         await wait_until(pilot, lambda: results)
         assert results[0] is not None

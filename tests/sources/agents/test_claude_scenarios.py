@@ -97,6 +97,16 @@ SCENARIOS: dict[str, Scenario] = {
         Step(lambda c: c.prompt("again"), RUNNING),
         Step(lambda c: c.fail("You've hit your limit · resets 3pm"), FAILED, "hit your limit"),
     ),
+    "an error of the server while a tool runs": (
+        Step(lambda c: c.prompt("x"), RUNNING),
+        Step(lambda c: c.tool("Bash", command="sleep 20"), RUNNING, "Bash sleep 20"),
+        Step(lambda c: c.fail("API Error: 500"), FAILED, "API Error: 500"),
+        Step(lambda c: (c.register("busy"), c.retry(1)), RUNNING, "None retrying 1/10"),
+    ),
+    "a refusal": (
+        Step(lambda c: c.prompt("x"), RUNNING),
+        Step(lambda c: (c.say("I cannot help with that.", stop="refusal"), c.register("idle")), FAILED, "refused to answer"),
+    ),
     "retries": (
         Step(lambda c: c.prompt("x"), RUNNING),
         Step(lambda c: c.retry(1), RUNNING, "retrying 1/10"),
