@@ -17,6 +17,7 @@ import pytest
 from imi_monitor import engine, paths
 from imi_monitor.actions.sync import shared_files
 from tests.helpers import ROOT, Repo, imi, imi_argv
+from tests.limits import read_line
 from tests.test_engine import WATCHERS, live, run, until
 
 
@@ -183,7 +184,7 @@ def watching(cluster: Repo) -> Iterator[list[subprocess.Popen[str]]]:
         ]
         try:
             for one in started:
-                assert one.stdout is not None and one.stdout.readline()
+                assert one.stdout is not None and read_line(one.stdout)
             time.sleep(0.5)  # until their watches are live
             yield started
         finally:

@@ -11,6 +11,7 @@ import pytest
 import bench
 from bench import __main__ as runner
 from bench import common
+from tests.limits import LIMIT
 
 
 def test_a_benchmark_sees_no_environment_of_the_one_before(
@@ -40,5 +41,5 @@ def test_waiting_for_a_process_that_did_it_and_ended(tmp_path: Path) -> None:
     made = tmp_path / "made"
     with subprocess.Popen(["/bin/sh", "-c", f": > {made}"]) as waiter:
         common.wait_until(made.exists, waiter, 0.001)
-        waiter.wait()
+        waiter.wait(LIMIT)
         common.wait_until(made.exists, waiter, 0.001)

@@ -21,6 +21,7 @@ from imi_monitor import engine, paths
 from imi_monitor.engine import Engine
 from imi_monitor.model.snapshot import Snapshot, Worktree
 from tests.helpers import Repo, imi, imi_argv
+from tests.limits import LIMIT, read_line, read_rest
 
 WATCHERS = ["inotify", "watchfiles"] if sys.platform.startswith("linux") else ["watchfiles"]
 
@@ -132,13 +133,13 @@ def test_the_death_of_a_holder_is_noticed_without_a_write(repo: Repo) -> None:
             async with live(repo) as made:
                 await until(made, lambda s: (c := tree(s, "feat-a").claim) and c.state == "held")
                 holder.kill()
-                holder.wait()
+                holder.wait(LIMIT)
                 await until(made, lambda s: (c := tree(s, "feat-a").claim) and c.state == "dead")
 
         run(work)
     finally:
         holder.kill()
-        holder.wait()
+        holder.wait(LIMIT)
 
 
 def test_a_claim_names_the_holders_process(repo: Repo) -> None:
@@ -156,7 +157,7 @@ def test_a_claim_names_the_holders_process(repo: Repo) -> None:
         run(main)
     finally:
         holder.kill()
-        holder.wait()
+        holder.wait(LIMIT)
 
 
 def test_a_presence_lock_of_another_program_is_shown_as_a_claim(cluster: Repo) -> None:
@@ -385,20 +386,20 @@ def test_imi_watch_streams_changes_and_ends_on_a_signal(repo: Repo, how: signal.
     )
     try:
         assert process.stdout is not None
-        first = json.loads(process.stdout.readline())
+        first = json.loads(read_line(process.stdout))
         assert first["type"] == "snapshot" and first["complete"]
         assert [one["watched"] for one in first["worktrees"]] == ["live", "live"]
         other.write("README.md", "x\n")
         while True:
-            line = json.loads(process.stdout.readline())
+            line = json.loads(read_line(process.stdout))
             if line["type"] == "change" and line["change"]["path"] == "README.md":
                 break
         process.send_signal(how)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=LIMIT)
         assert (process.returncode, err) == (0, b"")
     finally:
         process.kill()
-        process.wait()
+        process.wait(LIMIT)
 
 
 def test_imi_watch_ends_when_its_reader_is_gone(repo: Repo) -> None:
@@ -407,10 +408,10 @@ def test_imi_watch_ends_when_its_reader_is_gone(repo: Repo) -> None:
         imi_argv("watch"), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
     )
     assert process.stdout is not None and process.stderr is not None
-    process.stdout.readline()
+    read_line(process.stdout)
     process.stdout.close()
-    assert process.wait(timeout=60) == 0
-    assert process.stderr.read() == b""
+    assert process.wait(LIMIT) == 0
+    assert read_rest(process.stderr) == b""
     process.stderr.close()
 
 
@@ -437,11 +438,11 @@ def test_a_hanging_git_is_killed_when_imi_watch_ends(repo: Repo, tmp_path: Path)
         wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
         child = int((tmp_path / "pid").read_text())
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=15)
+        process.communicate(timeout=LIMIT)
         wait_for(lambda: not Path(f"/proc/{child}").exists())
     finally:
         process.kill()
-        process.wait()
+        process.wait(LIMIT)
 
 
 def test_a_worktree_whose_files_git_fills_later_appears(repo: Repo, watcher: str) -> None:

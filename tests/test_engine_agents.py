@@ -21,6 +21,7 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Snapshot
 from imi_monitor.store import db
 from tests.helpers import ROOT, Repo, imi
+from tests.limits import LIMIT, read_line
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fake takes its name by prctl")
 FAKE = ROOT / "tests/sources/agents/fakes/claude.py"
@@ -35,7 +36,7 @@ class Claude:
             text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         assert self.process.stdin and self.process.stdout
-        self.session = self.process.stdout.readline().strip()
+        self.session = read_line(self.process.stdout).strip()
         self.do("start")
 
     def do(self, command: str) -> None:
@@ -43,11 +44,11 @@ class Claude:
         self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
         if command not in ("crash", "exit"):
-            assert self.process.stdout.readline() == "ok\n"
+            assert read_line(self.process.stdout) == "ok\n"
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(LIMIT)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -106,6 +106,75 @@ def test_the_rule_about_programs_finds_each_form(line: str) -> None:
     assert isinstance(call, ast.Call) and _names_a_program(call)
 
 
+# Without a limit of their own, or with a partner that has one.
+_UNLIMITED = {
+    "tests/fork_server.py": "its clients give it up: they have a limit, and end it with themselves",
+    "tests/limits.py": "holds the limits",
+}
+_IN_A_LOOP = ("ensure_future", "create_task", "wait_for", "gather")  # of asyncio
+
+
+def _waits_for_ever(call: ast.Call, parent: ast.AST) -> bool:
+    """True for a call that waits for another process or thread, however long that takes."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    name, of = call.func.attr, ast.unparse(call.func.value)
+    if name in ("wait", "join", "get"):  # an awaited one ends with its loop
+        in_loop = isinstance(parent, ast.Call) and ast.unparse(parent.func).rpartition(".")[2] in _IN_A_LOOP
+        return not (call.args or call.keywords or isinstance(parent, ast.Await) or in_loop)
+    if name == "communicate":
+        limited = any(word.arg == "timeout" for word in call.keywords)
+        return not limited and not (isinstance(parent, ast.Call) and ast.unparse(parent.func).endswith("wait_for"))
+    if name == "waitpid":
+        return "os.WNOHANG" not in map(ast.unparse, call.args)
+    if name in ("read", "readlines") and of.rpartition(".")[2] in ("stdout", "stderr"):
+        return True
+    return name == "readline" or (name == "waitid" and "WNOHANG" not in ast.unparse(call))
+
+
+def _parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
+def test_no_test_waits_for_ever() -> None:
+    """What hangs has to fail by itself and be named; the programs that tests start end with the test."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        name = str(path.relative_to(ROOT))
+        if name in _UNLIMITED or "/fakes/" in name:
+            continue
+        tree = ast.parse(path.read_text())
+        calls = [(node, above) for node, above in _parents(tree).items() if isinstance(node, ast.Call)]
+        found = [call.lineno for call, above in calls if _waits_for_ever(call, above)]
+        assert not found, f"{name}, lines {found}: give it a limit, see tests/limits.py"
+        sockets = any(
+            isinstance(call.func, ast.Attribute) and call.func.attr in ("accept", "recv") for call, _ in calls
+        )
+        assert not sockets or "settimeout(" in path.read_text(), f"{name}: a socket needs a limit"
+
+
+@pytest.mark.parametrize(
+    ("line", "forbidden"),
+    [
+        ("process.wait()", True),
+        ("process.wait(LIMIT)", False),
+        ("process.communicate('x')", True),
+        ("process.communicate(timeout=LIMIT)", False),
+        ("thread.join()", True),
+        ("queue.get()", True),
+        ("process.stdout.readline()", True),
+        ("process.stdout.read()", True),
+        ("os.waitpid(pid, 0)", True),
+        ("os.waitpid(pid, os.WNOHANG)", False),
+        ("', '.join(names)", False),
+        ("table.get(name)", False),
+    ],
+)
+def test_the_rule_about_waits_finds_each_form(line: str, forbidden: bool) -> None:
+    tree = ast.parse(line)
+    calls = {node: above for node, above in _parents(tree).items() if isinstance(node, ast.Call)}
+    assert any(_waits_for_ever(call, above) for call, above in calls.items()) == forbidden
+
+
 def test_the_layers_hold() -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache"],

@@ -17,6 +17,7 @@ from imi_monitor.config import database_path
 from imi_monitor.git import layout
 from imi_monitor.store import db
 from tests.helpers import Repo, git, tree_hash
+from tests.limits import LIMIT
 
 
 def act(verb: str, *, cwd: Path, repo: Path | None = None, **values: Any) -> Outcome:
@@ -75,7 +76,7 @@ def process_inside(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield child
     finally:
         child.kill()
-        child.wait()
+        child.wait(LIMIT)
 
 
 def trash_root(repo: Repo) -> Path:

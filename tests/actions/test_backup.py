@@ -18,6 +18,7 @@ from imi_monitor.actions.housekeeping import backup_file
 from imi_monitor.model.errors import ImiError
 from imi_monitor.store import db, registry_copy, registry_identity
 from tests.helpers import ROOT, Repo, imi
+from tests.limits import LIMIT
 
 
 @pytest.fixture
@@ -190,7 +191,7 @@ def test_a_backup_beside_writers_is_one_consistent_state(
     finally:
         for writer in writers:
             writer.kill()
-            writer.wait()
+            writer.wait(LIMIT)
     for number in range(5):
         with closing(sqlite3.connect(tmp_path / f"{number}.db")) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -12,6 +12,7 @@ import pytest
 
 from imi_monitor import paths
 from tests.helpers import ROOT, Repo, imi, imi_argv
+from tests.limits import LIMIT
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_a_dead_holders_worktree_goes_to_the_next_claimer(repo: Repo, feat: Repo
         assert imi("verify-lock", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
     finally:
         child.kill()
-        child.wait()
+        child.wait(LIMIT)
     dead = imi("verify-lock", "feat-x", "--agent", "claude-1", cwd=repo.path)
     assert (dead.code, f"process {child.pid} is gone" in dead.err) == (1, True)
     taken = imi("claim", "feat-x", "--agent", "codex-1", "--json", cwd=repo.path)

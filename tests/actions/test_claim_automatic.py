@@ -20,6 +20,7 @@ from imi_monitor.model.agent import DEAD, RUNNING, Agent, SessionFacts, Truth
 from imi_monitor.model.snapshot import Key
 from imi_monitor.store import claims, db
 from tests.helpers import ROOT, Repo, imi
+from tests.limits import LIMIT
 
 
 class Sleeper:
@@ -31,7 +32,7 @@ class Sleeper:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(LIMIT)
 
 
 @pytest.fixture
@@ -207,10 +208,10 @@ def test_a_waiter_comes_before_an_automatic_claim(tree: Repo, sleeper: Sleeper, 
             pass
         assert imi("release", "feat-x", "--agent", "ann", cwd=repo.path).code == 0
         assert follow(agent(tree, sleeper)) == []
-        assert waiter.wait(60) == 0 and held() == {"feat-x": "bob"}
+        assert waiter.wait(LIMIT) == 0 and held() == {"feat-x": "bob"}
     finally:
         waiter.kill()
-        waiter.wait()
+        waiter.wait(LIMIT)
 
 
 def test_many_monitors_make_one_claim(tree: Repo, sleeper: Sleeper) -> None:

@@ -13,6 +13,7 @@ import pytest
 from imi_monitor import paths
 from imi_monitor.store import claims, db
 from tests.helpers import ROOT, Ran, Repo, imi, imi_argv
+from tests.limits import LIMIT, read_line
 
 
 class Shell:
@@ -33,7 +34,7 @@ class Shell:
         self._process.stdin.write("echo ended $code\n")
         self._process.stdin.flush()
         lines = []
-        while not (line := self._process.stdout.readline()).startswith("ended "):
+        while not (line := read_line(self._process.stdout)).startswith("ended "):
             assert line, "the shell ended"
             lines.append(line)
         return Ran(int(line.split()[1]), "".join(lines), "".join(lines))
@@ -43,7 +44,7 @@ class Shell:
 
     def close(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.wait(LIMIT)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -69,7 +70,7 @@ def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
     yield made
     for one in made:
         one.kill()
-        one.wait()
+        one.wait(LIMIT)
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_a_second_living_process_of_the_same_name_is_refused(
     assert "--session ID" in refused.err
     assert _row()[:2] == (1, first.pid)
     second.kill()
-    second.wait()
+    second.wait(LIMIT)
     assert imi("claim", "one", "--agent", "other", cwd=one.path).code == 1, "the first process lives"
 
 
@@ -108,10 +109,10 @@ def test_one_of_ten_living_processes_of_one_name_claims(one: Repo) -> None:  # H
         subprocess.Popen(imi_argv("claim", "one", "--pid", str(sleeper.pid)), cwd=one.path, stderr=subprocess.DEVNULL)
         for sleeper in sleepers
     ]
-    codes = sorted(process.wait() for process in running)
+    codes = sorted(process.wait(LIMIT) for process in running)
     for sleeper in sleepers:
         sleeper.kill()
-        sleeper.wait()
+        sleeper.wait(LIMIT)
     assert codes == [0, *[1] * 9]
 
 
@@ -122,8 +123,8 @@ def test_a_second_process_of_the_same_name_waits_in_line(one: Repo, sleepers: li
     assert (late.code, "waited 0.3 s" in late.err) == (1, True)
     waiting = subprocess.Popen(imi_argv("claim", "one", "--pid", str(second.pid), "--wait", "30"), cwd=one.path)
     first.kill()
-    first.wait()
-    assert waiting.wait() == 0
+    first.wait(LIMIT)
+    assert waiting.wait(LIMIT) == 0
     assert _row()[1] == second.pid
 
 
@@ -154,7 +155,7 @@ def test_a_renewal_never_forgets_a_living_process(one: Repo, sleepers: list[subp
     imi("claim", "one", "--pid", str(first.pid), cwd=one.path)
     assert imi("claim", "one", "--json", cwd=one.path).data["pid"] == first.pid
     first.kill()
-    first.wait()
+    first.wait(LIMIT)
     assert imi("claim", "one", "--pid", str(second.pid), "--json", cwd=one.path).data["pid"] == second.pid
 
 

@@ -13,6 +13,7 @@ import pytest
 from imi_monitor import paths, presence
 from imi_monitor.store import claim_requests, claims, db
 from tests.helpers import ROOT, Repo, imi
+from tests.limits import LIMIT
 from tests.store.claim_kit import REPO, claim_worktree, registry, request
 
 
@@ -162,6 +163,6 @@ def test_the_presence_lock_agrees_with_the_registry_after_fast_changes(tmp_path:
         subprocess.Popen([sys.executable, "-c", _FLIP, database, str(path), f"a{number}"], cwd=ROOT)
         for number in range(6)
     ]
-    assert [process.wait(timeout=60) for process in running] == [0] * 6
+    assert [process.wait(LIMIT) for process in running] == [0] * 6
     assert os.listdir(path.parent) == []
     assert presence.foreign_owner(str(path), database) is None

@@ -19,6 +19,7 @@ import pytest
 from imi_monitor import host, paths
 from imi_monitor.store import claim_queue, claim_requests, claims, db
 from tests.helpers import ROOT, Repo, imi, imi_argv
+from tests.limits import LIMIT, read_some
 
 
 @dataclass
@@ -81,7 +82,7 @@ def line(repo: Repo) -> Iterator[Line]:
     for process in made.waiters.values():
         process.send_signal(signal.SIGCONT)
         process.kill()
-        process.communicate()
+        process.communicate(timeout=LIMIT)
     made.connection.close()
 
 
@@ -104,7 +105,7 @@ def _granted_in_order(line: Line, waiters: int, killed: int) -> list[float]:
         waits.append(line.release(owner))
         owner = str(line.holder().agent_id)
         order.append(owner)
-        answer = json.loads(line.waiters[owner].communicate(timeout=30)[0])
+        answer = json.loads(line.waiters[owner].communicate(timeout=LIMIT)[0])
         assert answer["success"], answer
     assert order == alive
     line.connection.execute("SELECT 1")
@@ -126,14 +127,14 @@ def test_waiters_are_granted_within_100_ms(line: Line) -> None:
 def test_a_waiter_gets_what_it_waited_for(line: Line) -> None:
     waiter = line.wait("codex-1", 60, "--task", "T-9")
     line.release("holder")
-    data = json.loads(waiter.communicate(timeout=30)[0])["data"]
+    data = json.loads(waiter.communicate(timeout=LIMIT)[0])["data"]
     assert (data["agent_id"], data["task_id"], data["epoch"], data["how"]) == ("codex-1", "T-9", 2, "claimed")
     assert (waiter.returncode, line.agents()) == (0, [])
 
 
 def test_a_wait_ends_and_names_the_holder(line: Line) -> None:
     waiter = line.wait("codex-1", 0.3)
-    out, err = waiter.communicate(timeout=30)
+    out, err = waiter.communicate(timeout=LIMIT)
     answer = json.loads(out)
     assert (waiter.returncode, err, answer["code"]) == (1, "", "claimed")
     assert "waited 0.3 s" in answer["error"]
@@ -149,7 +150,7 @@ def test_a_wait_ends_and_names_the_holder(line: Line) -> None:
 def test_a_signal_makes_a_waiter_leave_the_line(line: Line, number: signal.Signals, code: int) -> None:
     waiter = line.wait("codex-1")
     waiter.send_signal(number)
-    waiter.communicate(timeout=30)
+    waiter.communicate(timeout=LIMIT)
     assert (waiter.returncode, line.agents()) == (code, [])
     assert line.holder().agent_id == "holder"
 
@@ -157,7 +158,7 @@ def test_a_signal_makes_a_waiter_leave_the_line(line: Line, number: signal.Signa
 def test_a_killed_waiter_is_skipped(line: Line) -> None:
     waiter = line.wait("codex-1")
     waiter.kill()
-    waiter.communicate()
+    waiter.communicate(timeout=LIMIT)
     assert imi("queue", "--json", cwd=line.repo.path).data["queue"] == []
     db.transact(line.connection, claim_requests.release, *line.key, "holder", 1)
     line.claim("gemini-1")
@@ -171,19 +172,19 @@ def test_a_living_waiter_is_not_passed(line: Line) -> None:
     second = line.wait("gemini-1")
     assert [w["place"] for w in imi("queue", "x", "--json", cwd=line.repo.path).data["queue"]] == [1, 2]
     line.release("holder")
-    second.communicate(timeout=30)
+    second.communicate(timeout=LIMIT)
     assert line.holder().agent_id == "gemini-1", "a suspended waiter holds up no other"
     assert line.agents() == ["codex-1"]
     third = line.wait("claude-2")
     os.kill(first.pid, signal.SIGCONT)
     line.until(lambda: not host.is_suspended(first.pid))
     line.release("gemini-1")
-    first.communicate(timeout=30)
+    first.communicate(timeout=LIMIT)
     assert line.holder().agent_id == "codex-1", "and it has kept its place"
     refused = imi("claim", "feat-x", "--agent", "barger", cwd=line.repo.path)
     assert refused.code == 1
     line.release("codex-1")
-    third.communicate(timeout=30)
+    third.communicate(timeout=LIMIT)
     assert line.holder().agent_id == "claude-2"
 
 
@@ -194,8 +195,8 @@ def test_a_waiter_notices_the_death_of_the_holder(line: Line) -> None:
         waiter = line.wait("codex-1")
     finally:
         child.kill()
-        child.wait()
-    data = json.loads(waiter.communicate(timeout=5)[0])["data"]
+        child.wait(LIMIT)
+    data = json.loads(waiter.communicate(timeout=LIMIT)[0])["data"]
     assert (data["how"], data["previous_agent"]) == ("after_death", "holder")
 
 
@@ -203,7 +204,7 @@ def test_a_waiter_with_takeover_takes_a_claim_that_becomes_stale(line: Line) -> 
     imi("claim", "feat-x", "--agent", "holder", "--ttl", "3600", cwd=line.repo.path)
     waiter = line.wait("codex-1", 60, "--takeover")
     line.connection.execute("UPDATE claims SET heartbeat_uptime = heartbeat_uptime - 3601")
-    assert json.loads(waiter.communicate(timeout=5)[0])["data"]["how"] == "taken_over"
+    assert json.loads(waiter.communicate(timeout=LIMIT)[0])["data"]["how"] == "taken_over"
 
 
 def test_a_worktree_removed_while_waiting_is_not_granted(line: Line) -> None:
@@ -211,7 +212,7 @@ def test_a_worktree_removed_while_waiting_is_not_granted(line: Line) -> None:
     path = Path(line.repo.path).with_name("feat-x")
     path.rename(path.with_name("trash"))
     db.transact(line.connection, claims.close, *line.key, epoch=1, how="worktree_removed", by="holder")
-    answer = json.loads(waiter.communicate(timeout=30)[0])
+    answer = json.loads(waiter.communicate(timeout=LIMIT)[0])
     assert (waiter.returncode, answer["code"]) == (1, "missing")
     assert (line.agents(), claims.state(line.holder())) == ([], "free")
 
@@ -226,13 +227,13 @@ def test_waiting_shows_the_place_in_line(line: Line) -> None:
     os.close(slave)
     seen = b""
     try:
-        end = time.monotonic() + 20
+        end = time.monotonic() + LIMIT
         while b"2nd in line for feat-x, held by holder" not in seen and time.monotonic() < end:
-            seen += os.read(master, 4096)
+            seen += read_some(master, 4096)
         assert b"2nd in line for feat-x, held by holder" in seen
         person.send_signal(signal.SIGINT)
-        assert person.wait(timeout=20) == 130
+        assert person.wait(LIMIT) == 130
     finally:
         person.kill()
-        person.communicate()
+        person.communicate(timeout=LIMIT)
         os.close(master)

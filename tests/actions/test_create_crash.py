@@ -25,6 +25,7 @@ from tests.actions.create_kit import (
     worktree_paths,
 )
 from tests.helpers import ROOT, Repo, git, imi, imi_argv
+from tests.limits import LIMIT
 
 TRIALS = 12
 SOAK_TRIALS = int(os.environ.get("IMI_TRIALS", "400"))
@@ -100,7 +101,7 @@ def trials(repo: Repo, number: int, seed: int) -> dict[str, int]:
         running = begin(repo, "feat", f"t{trial}")
         time.sleep(chance.uniform(0.2, 1.1) * whole)
         kill(family(running.pid) if trial % 2 else [running.pid])
-        running.communicate()
+        running.communicate(timeout=LIMIT)
         said = settle()
         outcomes["whole" if check(repo, f"t{trial}") else "nothing"] += 1
         outcomes["told"] += bool(said)
@@ -183,7 +184,7 @@ esac
 def half_made(repo: Repo, tmp_path: Path, damage: str, *options: str) -> Path:
     """A worktree whose git was killed; `damage` deletes some of its files."""
     running = begin(repo, "feat", "x", *options, env=shim(tmp_path / "bin", HALF.format(damage=damage)))
-    running.communicate()
+    running.communicate(timeout=LIMIT)
     assert running.returncode == -signal.SIGKILL
     wait_for_its_end(repo)
     return repo.path.parent / "app.worktrees" / "feat-x"
@@ -288,7 +289,7 @@ def test_git_files_that_existed_before_the_creation_are_left_alone(repo: Repo, t
     lock.parent.mkdir()
     lock.write_text("")
     running = begin(repo, "feat", "x")
-    _, err = running.communicate()
+    _, err = running.communicate(timeout=LIMIT)
     assert (running.returncode, b"x.lock" in err) == (1, True)
     half_made(repo, tmp_path, f"A={ADMIN}; cd ..; rm -r feat-x $A/*", "--branch", "other")
     assert next_imi() == ["reverted the interrupted creation of feat-x"]
@@ -300,7 +301,7 @@ def test_a_git_that_outlives_its_imi_is_left_running(repo: Repo, tmp_path: Path)
     # its output must lead somewhere: git would die of the broken pipe
     slow = 'case " $* " in *" worktree add "*) kill -9 $PPID; sleep 1.5; exec $GIT "$@" >/dev/null 2>&1;; esac'
     running = begin(repo, "feat", "x", env=shim(tmp_path / "bin", slow))
-    running.communicate()
+    running.communicate(timeout=LIMIT)
     [said] = next_imi()
     assert "its git is still working on feat-x" in said
     assert settle()[-1:] == ["completed the interrupted creation of feat-x"]

@@ -20,6 +20,7 @@ from imi_monitor.actions.creation import creation_rollback, worktree_creation
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from tests.actions.create_kit import branches, created_events, files, operations, picture, query, rows, shim
 from tests.helpers import ROOT, Ran, Repo, imi, imi_argv, tree_hash
+from tests.limits import LIMIT
 
 
 def feat(repo: Repo, name: str, **surroundings: object) -> Outcome:
@@ -160,7 +161,7 @@ def test_ctrl_c_reverts_a_creation(repo: Repo, tmp_path: Path, moment: str) -> N
     running = start(repo, "feat", "x", env=shim(tmp_path / "bin", script))
     wait_for(tmp_path / "bin" / "now")
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=LIMIT)
     assert (running.returncode, out, "interrupted" in err) == (130, "", True)
     assert picture(repo) == before
 

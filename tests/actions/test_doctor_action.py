@@ -21,6 +21,7 @@ from imi_monitor.git.environment import git_path
 from imi_monitor.model.errors import GitError
 from imi_monitor.store import db, operations, registry_file, schema, worktrees
 from tests.helpers import imi, tree_hash
+from tests.limits import LIMIT
 
 
 def examine(path: str | None = None) -> Outcome:
@@ -139,7 +140,7 @@ def test_doctor_names_worktrees_without_a_folder(path: str, tmp_path: Path) -> N
 
 def test_doctor_reports_unfinished_operations_without_recovering_them(path: str) -> None:
     dead = subprocess.Popen(["true"])
-    dead.wait()
+    dead.wait(LIMIT)
     with closing(db.connect(path)) as connection:
         for name in ("feat-dead", "feat-busy"):
             db.transact(connection, operations.begin, "create", "app", name, {})

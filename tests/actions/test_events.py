@@ -22,6 +22,7 @@ from imi_monitor.actions.history import events_action as action
 from imi_monitor.model import times
 from imi_monitor.store import db, events
 from tests.helpers import ROOT, Repo, imi, imi_argv
+from tests.limits import LIMIT, read_rest
 
 
 @pytest.fixture
@@ -187,14 +188,14 @@ def following(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait()
+        process.wait(LIMIT)
         assert process.stdout and process.stderr
         process.stdout.close()
-        assert b"Traceback" not in process.stderr.read()
+        assert b"Traceback" not in read_rest(process.stderr)
         process.stderr.close()
 
 
-def read_line(process: subprocess.Popen[bytes], seconds: float = 20) -> bytes:
+def read_line(process: subprocess.Popen[bytes], seconds: float = LIMIT) -> bytes:
     """The next line, unbuffered reading so that `select` tells the truth."""
     assert process.stdout
     line = b""
@@ -239,8 +240,8 @@ def test_ctrl_c_ends_following_without_an_error(registry: str, number: int) -> N
     with following() as process:
         read_line(process)
         process.send_signal(number)
-        assert process.wait(10) == 0
-        assert process.stderr and process.stderr.read() == b""
+        assert process.wait(LIMIT) == 0
+        assert process.stderr and read_rest(process.stderr) == b""
 
 
 def test_following_ends_when_the_reader_closes_the_pipe(registry: str) -> None:
@@ -249,7 +250,7 @@ def test_following_ends_when_the_reader_closes_the_pipe(registry: str) -> None:
         read_line(process)
         assert process.stdout
         process.stdout.close()
-        assert process.wait(10) == 0
+        assert process.wait(LIMIT) == 0
 
 
 def test_idle_following_uses_little_processor_time(registry: str) -> None:

@@ -16,6 +16,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.status import go_action
 from imi_monitor.model.errors import Refused
 from tests.helpers import ROOT, Repo, git, imi, imi_argv
+from tests.limits import LIMIT, read_some
 
 
 def register(repo: Repo) -> str:
@@ -157,11 +158,11 @@ def test_go_offers_a_list_on_a_terminal(app: Repo, answer: str, index: int | Non
     )  # fmt: skip
     os.close(other)
     shown = b""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT
     while b"to cancel" not in shown and time.monotonic() < deadline:
-        shown += os.read(main, 4096)
+        shown += read_some(main, 4096)
     os.write(main, answer.encode() + b"\n")
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=LIMIT)
     os.close(main)
     assert b"2  app  feat-api" in shown
     names = ["app", "feat-api"]

@@ -15,13 +15,14 @@ from imi_monitor.model.errors import GitError
 from imi_monitor.store import db, operations
 from tests.actions.removal_kit import act, remove, undo
 from tests.helpers import Repo, imi
+from tests.limits import LIMIT
 
 
 def dead_process() -> host.ProcessIdentity:
     child = subprocess.Popen(["sleep", "60"])
     who = host.identify_process(child.pid)
     child.kill()
-    child.wait()
+    child.wait(LIMIT)
     return who
 
 

@@ -20,6 +20,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.store import claims, operations, trash, worktrees
 from tests.actions.removal_kit import act, assert_same, fingerprint, remove, set_registry_aside, trash_root, undo
 from tests.helpers import ROOT, Repo, imi_argv, tree_hash
+from tests.limits import LIMIT
 
 MOST_STEPS = 120
 
@@ -277,7 +278,7 @@ def kills(repo: Repo, tree: Repo, rounds: int) -> None:
             child.wait(generator.uniform(0.05, 0.35))
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        child.wait(LIMIT)
         settled(repo, tree, before)
     if not tree.path.exists():
         act("undo", cwd=repo.path)

@@ -24,6 +24,7 @@ from imi_monitor.store import claims, db, operations, trash, worktrees
 from tests.actions.removal_kit import act, assert_same, fingerprint, force, process_inside, remove, undo
 from tests.audit_events import at_event
 from tests.helpers import ROOT, Repo, git, imi_argv
+from tests.limits import LIMIT, join, read_line, read_rest
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def test_a_process_started_inside_after_the_verdict_stops_the_removal(repo: Repo
             refused_and_unharmed(repo, tree, "changed", force=True)
     finally:
         inside[0].kill()
-        inside[0].wait()
+        inside[0].wait(LIMIT)
 
 
 def grant(agent: str, **options: Any) -> int | None:
@@ -241,7 +242,7 @@ def together(*deeds: Callable[[], object]) -> list[ImiError | None]:
     results: list[ImiError | None] = [None] * len(deeds)
 
     def run(index: int, deed: Callable[[], object]) -> None:
-        barrier.wait()
+        barrier.wait(LIMIT)
         try:
             deed()
         except ImiError as error:
@@ -251,7 +252,7 @@ def together(*deeds: Callable[[], object]) -> list[ImiError | None]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     return results
 
 
@@ -335,7 +336,7 @@ def test_files_written_during_a_removal_are_kept(repo: Repo, tree: Repo, how: st
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     assert child.stdout is not None
-    written = [child.stdout.readline().strip() for _ in range(20)]
+    written = [read_line(child.stdout).strip() for _ in range(20)]
     removed = None
     for _ in range(50):  # it changes all the time, which the last look notices
         try:
@@ -349,8 +350,8 @@ def test_files_written_during_a_removal_are_kept(repo: Repo, tree: Repo, how: st
     if removed is None:
         child.send_signal(18)
     child.kill()
-    written += child.stdout.read().split()
-    child.wait()
+    written += read_rest(child.stdout).split()
+    child.wait(LIMIT)
     child.stdout.close()
     assert removed is not None
     folder = Path(str(removed.data["trash_path"]))
@@ -389,7 +390,7 @@ def git_cleaning(repo: Repo, tree: Repo, command: list[str], rounds: int) -> Non
             undo(repo)
     finally:
         (repo.path / "stop").touch()
-        cleaner.wait()
+        cleaner.wait(LIMIT)
         (repo.path / "stop").unlink()
     assert_same(fingerprint(repo, tree.path), before)
 
@@ -425,7 +426,7 @@ def test_an_operation_of_a_living_process_is_left_alone(repo: Repo, tree: Repo) 
         assert tree.path.is_dir()
     finally:
         child.send_signal(18)  # SIGCONT
-    assert child.wait() == 0
+    assert child.wait(LIMIT) == 0
     assert not tree.path.exists()
     undo(repo)
 

@@ -19,6 +19,7 @@ from imi_monitor.store import claims, db, events, worktrees
 from tests.actions.fake_gh import FakeGh
 from tests.actions.forge import Forge
 from tests.helpers import ROOT, Ran, Repo, git, imi, imi_argv, tree_hash
+from tests.limits import LIMIT, join
 
 
 @pytest.fixture(scope="session")
@@ -662,7 +663,7 @@ def test_two_simultaneous_reviews_create_one_worktree(forge: Forge, tmp_path: Pa
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert [ran.code for ran in answers] == [0, 0, 0], [ran.err + ran.out for ran in answers if ran.code]
     assert sorted(ran.data["created"] for ran in answers) == [False, False, True]
     assert kinds(tmp_path).count(("worktree.created", "review-123")) == 1
@@ -751,7 +752,7 @@ def kill_and_repeat(forge: Forge, times: int) -> None:
             process.wait(delays.uniform(0.05, 0.6))
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
-            process.wait()
+            process.wait(LIMIT)
         made = place(forge)
         assert review(forge)["worktree_path"] == str(made.path)
         assert made.git("rev-parse", "HEAD") == forge.at("feat-add-auth") and made.git("status", "--porcelain") == ""

@@ -34,6 +34,7 @@ from imi_monitor.model.agent import (
 from imi_monitor.model.snapshot import Key
 from imi_monitor.store import db, session_writer, sessions
 from tests.helpers import ROOT, Repo, imi, imi_argv
+from tests.limits import LIMIT, read_line
 
 BEGAN = times.now() - timedelta(hours=1)
 HOSTILE = "\x1b]0;owned\x07[red]‮x"
@@ -161,15 +162,15 @@ def test_session_show_follow_prints_new_events(registry: sqlite3.Connection, rep
     )  # fmt: skip
     assert reader.stdout is not None
     try:
-        assert "session" in json.loads(reader.stdout.readline())
-        assert json.loads(reader.stdout.readline())["text"] == "go"
+        assert "session" in json.loads(read_line(reader.stdout))
+        assert json.loads(read_line(reader.stdout))["text"] == "go"
         keep(registry, repo, RUNNING, 1, act("message", 5, "I look"))
-        assert json.loads(reader.stdout.readline())["text"] == "I look"
+        assert json.loads(read_line(reader.stdout))["text"] == "I look"
         keep(registry, repo, RUNNING, 1, act("message", 6, "I found"))
-        assert json.loads(reader.stdout.readline())["text"] == "I found"
+        assert json.loads(read_line(reader.stdout))["text"] == "I found"
     finally:
         reader.send_signal(signal.SIGINT)
-        reader.communicate(timeout=30)
+        reader.communicate(timeout=LIMIT)
     assert reader.returncode == 0
 
 

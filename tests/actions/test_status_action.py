@@ -17,6 +17,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.status import status_action
 from imi_monitor.store import claims, db, events, repositories, worktrees
 from tests.helpers import ROOT, Repo, git, imi, imi_argv
+from tests.limits import LIMIT
 
 
 def by_name(data: dict[str, list[dict[str, object]]]) -> dict[str, dict[str, object]]:
@@ -321,6 +322,6 @@ def test_ctrl_c_does_not_wait_for_a_hanging_git(busy: Repo, tmp_path: Path) -> N
         time.sleep(0.02)
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=LIMIT)
     assert (process.returncode, out) == (130, "") and "interrupted" in err and "Traceback" not in err
     assert time.monotonic() - started < 5

@@ -20,6 +20,7 @@ from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.store import events
 from tests.actions.sync_world import World
 from tests.helpers import Repo, git, imi, tree_hash
+from tests.limits import LIMIT
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def test_two_simultaneous_syncs_do_not_interleave(world: World) -> None:
     running = [
         subprocess.Popen(imi_argv("sync"), cwd=world.trunk.path, env=env, stdout=-3, stderr=-3) for _ in range(4)
     ]
-    assert [process.wait(60) for process in running] == [0, 0, 0, 0]
+    assert [process.wait(LIMIT) for process in running] == [0, 0, 0, 0]
     assert world.sync(check=True).total("kept") == 40
     assert sum(json.loads(e.data)["linked"] for e in _events(world)) == 40
 

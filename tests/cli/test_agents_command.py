@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers import Repo, imi
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names a process by exec -a and /proc")
 
@@ -20,7 +21,7 @@ def codex(repo: Repo) -> Iterator[Repo]:
     process = subprocess.Popen(["bash", "-c", "exec -a codex sleep 60"], cwd=tree.path)
     yield tree
     process.kill()
-    process.wait()
+    process.wait(LIMIT)
 
 
 def test_agents_lists_each_agent_with_its_worktree(codex: Repo, repo: Repo) -> None:

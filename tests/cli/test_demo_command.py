@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT, imi, imi_argv
+from tests.limits import LIMIT, read_line
 from tests.ui import tmux_kit
 from tests.ui.tmux_kit import MISSING, Tmux
 
@@ -51,9 +52,9 @@ def test_a_terminated_demo_deletes_its_folder(room: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(imi_argv("demo", "watch"), stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
-    assert '"snapshot"' in process.stdout.readline()
+    assert '"snapshot"' in read_line(process.stdout)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=LIMIT)
     assert list(room.glob("imi-demo-*")) == []
 
 

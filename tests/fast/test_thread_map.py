@@ -9,6 +9,7 @@ import time
 import pytest
 
 from imi_monitor.fast import thread_map
+from tests.limits import LIMIT
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def test_results_are_in_the_order_of_the_items() -> None:
 
 def test_the_items_run_at_the_same_time() -> None:
     together = threading.Barrier(4, timeout=60)
-    assert sorted(thread_map.map_in_threads(lambda _: together.wait(), range(4), together.abort)) == [0, 1, 2, 3]
+    assert sorted(thread_map.map_in_threads(lambda _: together.wait(LIMIT), range(4), together.abort)) == [0, 1, 2, 3]
 
 
 def test_a_failure_stops_the_others_and_is_raised_after_they_ended() -> None:

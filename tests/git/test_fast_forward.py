@@ -12,6 +12,7 @@ from imi_monitor.git.fast_forward import recover_fast_forward, undo_fast_forward
 from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import GitError
 from tests.helpers import Repo
+from tests.limits import LIMIT
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_recovery_leaves_a_lock_that_may_belong_to_another_git(repo: Repo, ahead
             recover_fast_forward(git, before, after, began=0.0)
     finally:
         someone.kill()
-        someone.wait()
+        someone.wait(LIMIT)
     assert lock.exists()
     assert "reverted" in (recover_fast_forward(git, before, after, began=0.0) or "")
     assert not lock.exists()

@@ -12,6 +12,7 @@ from imi_monitor.git.remotes import check_refspec, fetch, url_problem
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from tests.git.git_kit import commit_id, commit_on_main, make_branch, open_git
 from tests.helpers import Repo, git
+from tests.limits import read_line
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ def test_a_remote_that_never_answers_times_out(cloned: Repo) -> None:  # G5
     with subprocess.Popen([sys.executable, "-c", silent], stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
-            cloned.git("remote", "set-url", "origin", f"git://127.0.0.1:{server.stdout.readline().strip()}/x")
+            cloned.git("remote", "set-url", "origin", f"git://127.0.0.1:{read_line(server.stdout).strip()}/x")
             with pytest.raises(GitError) as failed:
                 fetch(open_git(cloned), "origin", timeout=0.5)
         finally:

@@ -13,6 +13,7 @@ from imi_monitor.git.refs import changed_files, distance, trunk_ref
 from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import GitError, ImiError, Refused, UsageError
 from tests.helpers import Repo, git
+from tests.limits import join
 
 
 def git_of(repo: Repo) -> Git:
@@ -103,7 +104,7 @@ def test_a_briefly_locked_configuration_is_written(cloned: Repo) -> None:
     free = threading.Timer(0.3, lock.unlink)
     free.start()
     pull_refs.configure_upstream(git_of(cloned), "x", "origin", "refs/heads/x", push=False)
-    free.join()
+    join(free)
     assert pull_refs.configured_upstream(git_of(cloned), "x") == ("origin", "refs/heads/x")
 
 

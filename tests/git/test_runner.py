@@ -22,6 +22,7 @@ from imi_monitor.git import spawn as spawning
 from imi_monitor.git.runner import Git, git_version
 from imi_monitor.model.errors import GitError
 from tests.helpers import ROOT, Repo, git
+from tests.limits import join
 
 SLACK = 2.0  # seconds a loaded machine may take for nothing
 HOSTILE = [
@@ -513,7 +514,7 @@ def test_a_user_can_commit_while_we_read(seconds: float, repo: Repo) -> None:  #
     done, failed = _commit_for(seconds, repo)
     for poller in pollers:
         poller.stop.set()
-        poller.join()
+        join(poller)
     assert failed == 0
     assert done >= 4
     assert [poller.errors for poller in pollers] == [[], []]

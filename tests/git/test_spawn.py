@@ -17,6 +17,7 @@ import pytest
 from imi_monitor.git import spawn as spawning
 from imi_monitor.git.spawn import FinishedProcess, spawn
 from tests.helpers import ROOT
+from tests.limits import LIMIT, join
 
 SH = "/bin/sh"
 SLACK = 2.0  # seconds a loaded machine may take for nothing; what is waited for would take 60
@@ -120,7 +121,7 @@ def test_many_threads_can_spawn_at_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert sorted(found) == [f"{word}\n".encode() for word in "abcdefgh"]
 
 
@@ -305,7 +306,7 @@ except KeyboardInterrupt:
     process = subprocess.Popen([sys.executable, "-I", "-c", script], stdout=subprocess.PIPE)
     children = pids(tmp_path / "pids")
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=10)[0] == b"interrupted\n"
+    assert process.communicate(timeout=LIMIT)[0] == b"interrupted\n"
     assert gone(children)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.links import server_check
+from tests.limits import LIMIT
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_a_name_lookup_that_never_ends_is_abandoned(monkeypatch: pytest.MonkeyPa
     released = threading.Event()
 
     def slow(*_args: object, **_kwargs: object) -> socket.socket:
-        released.wait(5)
+        released.wait(LIMIT)
         return socket.socket()
 
     monkeypatch.setattr(socket, "create_connection", slow)
@@ -136,4 +137,4 @@ def test_a_real_redis_answers(tmp_path: Path, closed_port: int) -> None:
         assert server_check.check_redis(f"redis://:wrong@127.0.0.1:{closed_port}") == "refuses the user or password"
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(LIMIT)

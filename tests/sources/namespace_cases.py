@@ -16,6 +16,7 @@ from pathlib import Path
 from imi_monitor import engine, paths
 from imi_monitor.engine import Engine
 from imi_monitor.model.snapshot import Snapshot, Worktree
+from tests.limits import LIMIT
 
 INSTANCES, WATCHES = "max_inotify_instances", "max_inotify_watches"
 
@@ -66,7 +67,7 @@ def limit(name: str, value: int) -> None:
 
 async def run(*argv: str) -> None:
     process = await asyncio.create_subprocess_exec(*argv)
-    assert await process.wait() == 0, argv
+    assert await asyncio.wait_for(process.wait(), LIMIT) == 0, argv
 
 
 async def a_file_system_mounted_and_unmounted_while_imi_runs(folder: Path) -> None:

@@ -32,7 +32,7 @@ class World:
         kinds: tuple[FileEventKind, ...] = ("modified", "created", "deleted")
         self._report(self.coalescer.add([FileEvent(str(path), kind) for kind in kinds], self.now, "t"))
 
-    def wait(self, seconds: float = GRACE) -> None:
+    def let_pass(self, seconds: float = GRACE) -> None:
         self.now += seconds
         self._report(self.coalescer.flush(self.now, "t"))
 
@@ -60,21 +60,21 @@ def test_files_whose_names_begin_with_dots_are_reported(world: World, name: str)
     (world.root / name).parent.mkdir(exist_ok=True)
     (world.root / f"{name}new").write_text("x")
     world.event("created", f"{name}new")
-    world.wait()
+    world.let_pass()
     assert world.reported == [f"modified {name}", f"created {name}new"]
 
 
 def test_events_outside_of_the_worktree_are_dropped(world: World) -> None:
     for path in (world.root, world.root.parent, world.root.parent / "x", Path(f"{world.root}-2") / "x"):
         world.every_event_of(path)
-    world.wait()
+    world.let_pass()
     assert world.reported == []
 
 
 def test_a_file_that_is_written_all_the_time_is_one_change_a_second(world: World) -> None:
     for _ in range(30):
         world.event("modified", "a.txt")
-        world.wait(0.05)
+        world.let_pass(0.05)
     assert world.reported == ["modified a.txt"] * 2
 
 
@@ -83,7 +83,7 @@ def test_a_new_file_is_created_after_the_grace_time(world: World) -> None:
     world.event("created", "new.txt")
     world.event("modified", "new.txt")
     assert world.reported == []
-    world.wait()
+    world.let_pass()
     assert world.reported == ["created new.txt"]
 
 
@@ -92,7 +92,7 @@ def test_save_by_rename_is_one_change(world: World) -> None:
     world.event("modified", "a.txt.tmp")
     world.event("moved_from", "a.txt.tmp", 7)
     world.event("moved_to", "a.txt", 7)
-    world.wait()
+    world.let_pass()
     assert world.reported == ["modified a.txt"]
 
 
@@ -102,7 +102,7 @@ def test_save_with_a_backup_as_vim_does_it(world: World) -> None:
     world.event("created", "a.txt")
     world.event("modified", "a.txt")
     world.event("deleted", "a.txt~")
-    world.wait()
+    world.let_pass()
     assert world.reported == ["modified a.txt"]
 
 
@@ -110,7 +110,7 @@ def test_a_renamed_file_is_one_change_with_its_origin(world: World) -> None:
     (world.root / "a.txt").rename(world.root / "c.txt")
     world.event("moved_from", "a.txt", 3)
     world.event("moved_to", "c.txt", 3)
-    world.wait()
+    world.let_pass()
     assert world.reported == ["renamed a.txt -> c.txt"]
 
 
@@ -119,13 +119,13 @@ def test_each_event_waits_for_its_own_other_half(world: World) -> None:
     for name in ("old.txt", "young.txt"):
         (world.root / name).write_text("x")
     world.event("created", "old.txt")
-    world.wait(GRACE * 0.6)
+    world.let_pass(GRACE * 0.6)
     assert world.reported == []
     world.event("created", "young.txt")
-    world.wait(GRACE * 0.6)
+    world.let_pass(GRACE * 0.6)
     assert world.reported == ["created old.txt"]
     assert world.coalescer.waiting_since == 100.0 + GRACE * 0.6
-    world.wait(GRACE * 0.6)
+    world.let_pass(GRACE * 0.6)
     assert world.reported == ["created old.txt", "created young.txt"]
     assert world.coalescer.waiting_since is None
 
@@ -133,16 +133,16 @@ def test_each_event_waits_for_its_own_other_half(world: World) -> None:
 def test_the_halves_of_a_rename_may_come_in_two_batches(world: World) -> None:
     (world.root / "a.txt").rename(world.root / "c.txt")
     world.event("moved_from", "a.txt", 3)
-    world.wait(GRACE * 0.6)
+    world.let_pass(GRACE * 0.6)
     world.event("moved_to", "c.txt", 3)
-    world.wait(GRACE * 0.6)
-    world.wait(GRACE)
+    world.let_pass(GRACE * 0.6)
+    world.let_pass(GRACE)
     assert world.reported == ["deleted a.txt", "created c.txt"], "the first half is reported when its time is over"
     (world.root / "b.txt").rename(world.root / "d.txt")
     world.event("moved_from", "b.txt", 4)
-    world.wait(0)
+    world.let_pass(0)
     world.event("moved_to", "d.txt", 4)
-    world.wait(GRACE)
+    world.let_pass(GRACE)
     assert world.reported[2:] == ["renamed b.txt -> d.txt"]
 
 
@@ -150,7 +150,7 @@ def test_files_that_are_moved_away_are_not_remembered(world: World) -> None:
     """The other half never comes, and each has another number."""
     for number in range(1, 100):
         world.event("moved_from", f"{number}.txt", number)
-        world.wait()
+        world.let_pass()
     assert world.coalescer._rename_sources == {}
 
 
@@ -159,24 +159,24 @@ def test_a_new_file_by_rename_is_created(world: World) -> None:
     world.event("created", "tmp123")
     world.event("moved_from", "tmp123", 9)
     world.event("moved_to", "new.txt", 9)
-    world.wait()
+    world.let_pass()
     assert world.reported == ["created new.txt"]
 
 
 def test_a_file_deleted_and_made_again_is_modified(world: World) -> None:
     world.event("deleted", "a.txt")
     world.event("created", "a.txt")
-    world.wait()
+    world.let_pass()
     (world.root / "b.txt").unlink()
     world.event("deleted", "b.txt")
-    world.wait()
+    world.let_pass()
     assert world.reported == ["modified a.txt", "deleted b.txt"]
 
 
 def test_a_temporary_file_is_no_change(world: World) -> None:
     world.event("created", "x")
     world.event("deleted", "x")
-    world.wait()
+    world.let_pass()
     assert world.reported == []
 
 
@@ -185,7 +185,7 @@ def test_moves_across_the_root_are_a_deletion_and_a_creation(world: World) -> No
     world.event("moved_from", "b.txt", 5)
     (world.root / "in.txt").write_text("x")
     world.event("moved_to", "in.txt", 6)
-    world.wait()
+    world.let_pass()
     assert world.reported == ["deleted b.txt", "created in.txt"]
 
 
@@ -193,7 +193,7 @@ def test_ignored_files_are_no_changes(world: World) -> None:
     (world.root / "x.log").write_text("x")
     world.event("modified", "x.log")
     world.event("created", "y.log")
-    world.wait()
+    world.let_pass()
     assert world.reported == []
 
 
@@ -204,7 +204,7 @@ def test_many_files_at_once_are_one_change_with_a_count(world: World) -> None:
         (world.root / "src" / f"{number}").write_text("x")
         events.append(("created", f"src/{number}"))
     world.burst(events)
-    world.wait()
+    world.let_pass()
     assert world.reported == [f"created src x{MANY * 3}"]
 
 

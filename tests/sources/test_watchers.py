@@ -31,6 +31,7 @@ from imi_monitor.sources.files.watcher import (
 )
 from imi_monitor.sources.files.watchfiles_watcher import WatchfilesWatcher
 from imi_monitor.sources.timers import StallDetector
+from tests.limits import LIMIT
 from tests.sources.source_kit import until
 
 INotify = pytest.importorskip("inotify_simple").INotify
@@ -143,7 +144,7 @@ def test_no_file_is_missed_in_folders_that_are_made_and_filled_at_once(name: str
             " os.makedirs(os.path.dirname(p), exist_ok=True); open(p,'w').close()\n"
         )
         writer = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdin=asyncio.subprocess.PIPE)
-        await writer.communicate("\n".join(sorted(wanted)).encode())
+        await asyncio.wait_for(writer.communicate("\n".join(sorted(wanted)).encode()), LIMIT)
         await recorder.until(lambda: wanted <= recorder.paths)
         for path in sorted(wanted)[::20]:
             recorder.paths.discard(path)

@@ -25,6 +25,7 @@ from typing import Any
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db, events, registry_file, schema, upgrade
 from tests.helpers import ROOT, Repo
+from tests.limits import read_some, wait_pid
 
 WORKTREES = 4
 
@@ -184,13 +185,13 @@ def _listen(reader: int, pids: list[int], seconds: float) -> str:
         ready = select.select([reader], [], [], wait)[0]
         if not ready:
             break
-        said += os.read(reader, 65536)
+        said += read_some(reader, 65536)
         until = until or time.monotonic() + seconds
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     for pid in pids:
-        os.waitpid(pid, 0)
-    while chunk := os.read(reader, 65536):
+        wait_pid(pid)
+    while chunk := read_some(reader, 65536):
         said += chunk
     os.close(reader)
     return said[: said.rfind(b"\n") + 1].decode()
@@ -206,7 +207,7 @@ def leave_wal(path: str, commands: int, mutant: str = "") -> dict[str, Any]:
             act(connection, f"feat-{number % WORKTREES}", f"w:{number}", lambda _: None, mutant)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    os.waitpid(forked(job), 0)
+    wait_pid(forked(job))
     return {"wal": os.stat(path + "-wal").st_size}
 
 
@@ -218,7 +219,7 @@ def killed_upgrade(path: str, statement: int, mutant: str = "") -> dict[str, Any
     _die_at(statement)
     if mutant == "ddl-by-script":
         upgrade.upgrade = _upgrade_by_script  # type: ignore[assignment]
-    _, status = os.waitpid(forked(lambda: db.connect(path)), 0)
+    status = wait_pid(forked(lambda: db.connect(path)))
     return {"killed": os.WIFSIGNALED(status)}
 
 
@@ -255,7 +256,7 @@ def kill_upgrades(path: str, milliseconds: float) -> dict[str, Any]:
     pid = forked(lambda: db.connect(path))
     time.sleep(milliseconds / 1000)
     os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
+    status = wait_pid(pid)
     return {"killed": os.WIFSIGNALED(status)}
 
 
@@ -265,12 +266,12 @@ def first_opens(path: str, processes: int) -> dict[str, Any]:
 
     def job() -> None:
         os.close(opener)
-        os.read(gate, 1)  # ends when the parent closes its side
+        read_some(gate, 1)  # ends when the parent closes its side
         db.connect(path).close()
 
     pids = [forked(job) for _ in range(processes)]
     os.close(opener)
-    return {"failed": sum(os.waitpid(pid, 0)[1] != 0 for pid in pids)}
+    return {"failed": sum(wait_pid(pid) != 0 for pid in pids)}
 
 
 # D4 -----------------------------------------------------------------------------------------------------------------
@@ -431,7 +432,7 @@ def load(path: str, processes: int, seconds: float) -> dict[str, Any]:
     pids = [forked(job) for _ in range(processes)]
     os.close(out)
     largest, failed = _largest(path + "-wal", pids)
-    lines = [line.split() for line in os.read(reader, 65536).decode().splitlines()]
+    lines = [line.split() for line in read_some(reader, 65536).decode().splitlines()]
     steps = os.pread(inside, 1 << 20, 0)
     depth = highest = 0
     for step in steps:

@@ -15,6 +15,7 @@ import pytest
 from imi_monitor import host
 from imi_monitor.store import claim_queue, claim_requests, db
 from imi_monitor.store.claims import ClaimRequest
+from tests.limits import LIMIT, wait_for_zombie
 from tests.store.claim_kit import REPO, claim_worktree, registry, request
 
 
@@ -32,7 +33,7 @@ def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
     yield made
     for process in made:
         process.kill()
-        process.wait()
+        process.wait(LIMIT)
 
 
 def _join(connection: sqlite3.Connection, agent: str, pid: int, seconds: float = 60.0) -> int:
@@ -70,7 +71,7 @@ def test_a_dead_waiter_holds_up_no_other(
     seqs = [_join(connection, f"w{number}", process.pid) for number, process in enumerate(sleepers)]
     for process in sleepers[:2]:
         process.kill()
-        process.wait()
+        process.wait(LIMIT)
     _free(connection, "holder", 1)
     assert _take_as(connection, "w2", seqs[2]).how == "claimed"
     assert claim_queue.list_waiters(connection) == [], "a writer deletes dead waiters"
@@ -81,10 +82,10 @@ def test_a_zombie_waiter_counts_as_dead(connection: sqlite3.Connection) -> None:
     try:
         _join(connection, "w0", child.pid)
         child.kill()
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        wait_for_zombie(child.pid)
         assert claim_worktree(connection, "feat-x", request("a")).how == "claimed"
     finally:
-        child.wait()
+        child.wait(LIMIT)
 
 
 def test_a_suspended_waiter_is_skipped_and_keeps_its_place(

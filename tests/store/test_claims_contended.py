@@ -18,6 +18,7 @@ from imi_monitor import host
 from imi_monitor.store import claim_requests, claims, db
 from imi_monitor.store.claims import ClaimRequest
 from tests.helpers import ROOT
+from tests.limits import LIMIT, read_line, wait_for_zombie
 from tests.store.claim_kit import REPO, check_history, claim_worktree, registry, request, worker
 
 
@@ -57,7 +58,7 @@ def _ended_process() -> host.ProcessIdentity:
     child = subprocess.Popen(["sleep", "60"])
     identity = host.identify_process(child.pid)
     child.kill()
-    child.wait()
+    child.wait(LIMIT)
     return identity
 
 
@@ -109,11 +110,11 @@ def test_a_zombie_holder_is_dead(tmp_path: Path) -> None:  # C3
         claim_worktree(connection, "feat-0", request("a", child.pid))
         assert not claim_worktree(connection, "feat-0", request("b")).granted
         child.stdin.close()  # type: ignore[union-attr]
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended and not waited for: a zombie
+        wait_for_zombie(child.pid)  # ended and not waited for: a zombie
         answer = claim_worktree(connection, "feat-0", request("b"))
         assert answer.how == "after_death"
     finally:
-        child.wait()
+        child.wait(LIMIT)
 
 
 def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:  # C3
@@ -183,7 +184,7 @@ def _stopped_holder(tmp_path: Path, rounds: int) -> None:
         print(word, file=holder.stdin, flush=True)
 
     def said() -> dict[str, object]:
-        answer: dict[str, object] = json.loads(holder.stdout.readline())  # type: ignore[union-attr]
+        answer: dict[str, object] = json.loads(read_line(holder.stdout))  # type: ignore[union-attr]
         return answer
 
     try:
@@ -207,7 +208,7 @@ def _stopped_holder(tmp_path: Path, rounds: int) -> None:
             db.transact(connection, claim_requests.release, REPO, "feat-0", str(now.agent_id), now.epoch)
     finally:
         os.kill(holder.pid, signal.SIGCONT)
-        holder.communicate(timeout=30)
+        holder.communicate(timeout=LIMIT)
     check_history(connection)
 
 

@@ -19,6 +19,7 @@ import pytest
 from imi_monitor import host
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import claim_requests, db, schema, upgrade
+from tests.limits import join
 from tests.store import imi_file
 from tests.store.claim_kit import request
 from tests.store.crash_experiments import experiment
@@ -330,7 +331,7 @@ def test_enabling_wal_waits_for_readers(tmp_path: Path) -> None:
         done.start()
         with closing(db.connect(str(path))) as connection:
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        done.join()
+        join(done)
 
 
 class Refusing:

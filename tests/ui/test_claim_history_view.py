@@ -17,6 +17,7 @@ from imi_monitor.store.claims import ClaimRequest
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.helpers import Repo, imi, imi_argv
+from tests.limits import LIMIT
 from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
 
@@ -35,7 +36,7 @@ def waiting(repo: Repo, name: str, *agents: str) -> Iterator[list[subprocess.Pop
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.wait(LIMIT)
 
 
 def select(app: ImiApp, name: str) -> None:

@@ -18,6 +18,7 @@ from imi_monitor.ui.command_log import MOST, CommandLog
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.helpers import Repo, imi
+from tests.limits import join
 from tests.ui.pilot_kit import record_terminal_writes, run_dashboard, screen_text, wait_until
 
 
@@ -82,7 +83,7 @@ def test_command_log_is_bounded_and_thread_safe() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     entries = log.entries()
     assert len(entries) == MOST and len({one.number for one in entries}) == MOST
     assert all(one.state == "done" and len(one.said) == 20 for one in entries)

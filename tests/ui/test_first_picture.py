@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -27,6 +26,7 @@ from imi_monitor.ui.home_screen import HomeScreen
 from imi_monitor.ui.preload import Preload
 from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
+from tests.limits import wait_pid
 from tests.ui import sample_snapshots, snapshot_builder
 from tests.ui.pilot_kit import screen_text
 from tests.ui.snapshot_kit import no_context
@@ -222,7 +222,7 @@ def test_preload_returns_a_result_in_time_and_leaves_no_process(
     asked: Preload[object] = Preload("tests.ui.preload_jobs", work, *args)
     assert asked.result(0.3 if work == "late" else 20) == given
     with pytest.raises(ChildProcessError):
-        os.waitpid(asked.pid, 0)
+        wait_pid(asked.pid)
 
 
 def test_preload_without_an_interpreter_has_no_result() -> None:

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views.peek_view import PeekView
 from tests.helpers import Repo, imi
+from tests.limits import LIMIT
 from tests.test_engine_agents import Claude
 from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
@@ -46,7 +47,7 @@ def test_a_live_agent_is_shown_from_its_prompt_to_its_death(repo: Repo, claude: 
         claude.do("register busy")
         await wait_until(pilot, lambda: "1 working" in screen_text(app))
         claude.do("crash")
-        claude.process.wait()
+        claude.process.wait(LIMIT)
         await wait_until(pilot, lambda: "1 dead" in screen_text(app) and "✗ claude" in screen_text(app))
 
     run_dashboard(repo, play)

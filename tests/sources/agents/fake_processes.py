@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.limits import LIMIT
+
 SLEEP, SHELL = shutil.which("sleep") or "/bin/sleep", "/bin/sh"
 
 
@@ -36,7 +38,7 @@ def running(argv: Sequence[str], cwd: Path, **more: object) -> Iterator[subproce
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
-        process.wait()
+        process.wait(LIMIT)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -17,6 +17,7 @@ from typing import Any
 from imi_monitor.model.agent import Truth
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
+from tests.limits import read_line
 from tests.sources.agents.fake_processes import running
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -68,7 +69,7 @@ class Driven:
 
     def heard(self) -> None:
         assert self.process.stdout is not None
-        answer = self.process.stdout.readline()
+        answer = read_line(self.process.stdout)
         assert answer == b"ok\n", answer
 
 

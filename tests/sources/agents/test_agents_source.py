@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from imi_monitor.sources.agents.agents_source import AgentsSource
 from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.sources.files.tiered_watcher import choose_watcher
 from imi_monitor.sources.source import RosterEntry
+from tests.limits import LIMIT, wait_for_zombie
 from tests.sources.source_kit import RecordingReceiver, running, until
 
 
@@ -195,13 +195,13 @@ def test_the_end_of_a_process_is_seen_without_a_file_event(tmp_path: Path) -> No
     async def work(_: AgentsSource, notes: Notes) -> None:
         await notes.until(lambda: notes.agents and notes.agents[0].state == "running")
         child.kill()
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # a zombie is dead too
+        wait_for_zombie(child.pid)  # a zombie is dead too
         await notes.until(lambda: notes.agents[0].state == "dead")
 
     try:
         play(tmp_path, [Processes()], work, [process])
     finally:
-        child.wait()
+        child.wait(LIMIT)
 
 
 @pytest.mark.parametrize("scanned", [True, False])
@@ -233,7 +233,7 @@ def test_a_process_that_is_stopped_is_suspended_until_it_is_continued(tmp_path: 
         play(tmp_path, [Records()], work, [process] if scanned else [])
     finally:
         child.kill()
-        child.wait()
+        child.wait(LIMIT)
 
 
 def test_without_worktrees_there_are_no_agents(tmp_path: Path, records: Path) -> None:

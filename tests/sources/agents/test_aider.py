@@ -19,6 +19,7 @@ from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.aider import reader as aider
 from imi_monitor.sources.agents.aider.reducer import AiderReducer, parse_count
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.limits import LIMIT
 from tests.sources.agents.reader_kit import (
     FAKES,
     FIXTURES,
@@ -299,7 +300,7 @@ def test_a_real_process_from_the_first_prompt_to_the_end(lived: Lived) -> None:
         assert lived.decided()[0] == RUNNING
         os.kill(agent.process.pid, signal.SIGCONT)
         agent.process.kill()
-        agent.process.wait()
+        agent.process.wait(LIMIT)
         assert lived.decided()[0] == DEAD
     first = lived.decided()[2]
     with driven(lived.argv, lived.wt) as agent:
@@ -311,7 +312,7 @@ def test_a_real_process_from_the_first_prompt_to_the_end(lived: Lived) -> None:
             ("tokens", RUNNING, COMPLETED),
         )
         agent.process.kill()
-        agent.process.wait()
+        agent.process.wait(LIMIT)
         state, told, one = lived.decided()
         assert (state, told.ended) == (COMPLETED, True), "--message ends like that"
         assert first is not None and one is not None

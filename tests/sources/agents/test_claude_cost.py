@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from imi_monitor.model.agent import COMPLETED, RUNNING
+from tests.limits import LIMIT
 from tests.sources.agents.claude_kit import Scene
 from tests.sources.agents.fakes.claude import Claude
 
@@ -100,7 +101,7 @@ def pids() -> Iterator[Iterator[int]]:
     yield more()
     for program in programs:
         program.kill()
-        program.wait()
+        program.wait(LIMIT)
 
 
 def many(scene: Scene, pids: Iterator[int], number: int, size: int) -> list[Claude]:

@@ -22,6 +22,7 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, S
 from imi_monitor.sources.agents.codex.daemon import CodexDaemon
 from imi_monitor.sources.agents.codex.reader import CodexReader
 from imi_monitor.sources.agents.codex.thread_owners import ThreadLocks
+from tests.limits import LIMIT, read_line
 from tests.sources.agents.fakes import codex as fake
 from tests.sources.agents.fakes.codex import Rollout, Server
 
@@ -34,7 +35,7 @@ class Program:
 
     def __init__(self, process: subprocess.Popen[str], cwd: Path) -> None:
         self.process, self.cwd = process, cwd
-        assert process.stdout and process.stdout.readline() == "ready\n"
+        assert process.stdout and read_line(process.stdout) == "ready\n"
 
     def do(self, *commands: str) -> str:
         assert self.process.stdin and self.process.stdout
@@ -42,15 +43,15 @@ class Program:
         for command in commands:
             self.process.stdin.write(command + "\n")
             self.process.stdin.flush()
-            answer = self.process.stdout.readline().strip()
+            answer = read_line(self.process.stdout).strip()
         return answer
 
     def as_seen(self, **other: object) -> AgentProcess:
         pid = self.process.pid
         return AgentProcess("codex", pid, host.start_time(pid) or "", str(self.cwd), ("codex",), time.time(), **other)  # type: ignore[arg-type]
 
-    def wait(self) -> None:
-        self.process.wait(timeout=30)
+    def wait(self, seconds: float) -> None:
+        self.process.wait(seconds)
 
 
 class Place:
@@ -72,7 +73,7 @@ class Place:
             yield Program(process, self.tree)
         finally:
             process.kill()
-            process.wait()
+            process.wait(LIMIT)
             socket = self.home / "app-server-control" / "app-server-control.sock"
             if words and socket.is_symlink():
                 shutil.rmtree(socket.readlink().parent, ignore_errors=True)
@@ -152,7 +153,7 @@ def test_a_codex_killed_in_a_turn_is_dead_at_the_next_tick(place: Place) -> None
         os.kill(codex.process.pid, signal.SIGCONT)
         assert place.tick().state == "running"
         codex.process.kill()
-        codex.wait()
+        codex.wait(LIMIT)
         truth = place.tick()
         assert (truth.state, truth.ended, str(truth.tool)) == ("dead", True, "Bash make")
         assert (place.home / "thread-writer-locks" / f"{ID}.lock").exists(), "the lock file proves nothing by itself"
@@ -166,7 +167,7 @@ def test_a_free_lock_shows_the_end_before_the_process_list(place: Place) -> None
         place.processes = (codex.as_seen(),)
         place.read()
         codex.process.kill()
-        codex.wait()
+        codex.wait(LIMIT)
         assert place.tick().state == "dead"
 
 
@@ -175,7 +176,7 @@ def test_a_codex_killed_after_its_turn_is_done(place: Place) -> None:
     with place.program() as codex:
         codex.do(f"new {place.tree} {ID}", "prompt Do it", "finish Done")
         codex.process.kill()
-        codex.wait()
+        codex.wait(LIMIT)
         truth = place.truth()
         assert (truth.state, truth.ended) == ("completed", True)
 
@@ -188,7 +189,7 @@ def test_the_last_records_of_a_codex_are_read_at_its_end(place: Place) -> None:
         place.processes = (codex.as_seen(),)
         assert place.truth().state == "running"
         codex.do("finish Done", "quit")
-        codex.wait()
+        codex.wait(LIMIT)
         place.processes = ()
         assert (place.tick().state, place.tick().ended) == ("completed", True)
 
@@ -199,7 +200,7 @@ def test_a_codex_thread_resumed_by_another_process(place: Place) -> None:
         first.do(f"new {place.tree} {ID}", "prompt Do it", "esc")
         place.read()
         first.do("quit")
-        first.wait()
+        first.wait(LIMIT)
         assert (place.tick().state, place.tick().ended) == ("cancelled", True)
     with place.program() as second:
         second.do(f"resume {ID}", "prompt Go on")
@@ -207,7 +208,7 @@ def test_a_codex_thread_resumed_by_another_process(place: Place) -> None:
         (one,) = place.read()
         assert (one.session, one.pid, _truth(one).state) == (ID, second.process.pid, "running")
         second.do("crash")
-        second.wait()
+        second.wait(LIMIT)
         assert place.tick().state == "dead"
 
 
@@ -220,7 +221,7 @@ def test_a_thread_of_long_ago_is_found_by_its_lock(place: Place) -> None:
         (rollout,) = place.home.glob("sessions/*/*/*/*.jsonl")
         moved = rollout.rename(old / rollout.name)
         codex.do("quit")
-        codex.wait()
+        codex.wait(LIMIT)
     assert place.read() == []
     fake_index(place.home, moved)
     with place.program() as codex:
@@ -375,7 +376,7 @@ def test_a_killed_daemon_takes_its_threads_with_it(place: Place) -> None:
         daemon.do(f"new {place.tree} {ID}", "prompt Do it", "ask npm install")
         assert place.truth().state == "waiting_for_input"
         daemon.process.kill()
-        daemon.wait()
+        daemon.wait(LIMIT)
         truth = place.tick()
         assert (truth.state, truth.source) == ("dead", "process")
 

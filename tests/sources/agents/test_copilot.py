@@ -20,6 +20,7 @@ from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING,
 from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.limits import LIMIT
 from tests.sources.agents.fake_processes import SHELL, named, script, soon
 from tests.sources.agents.reader_kit import (
     FAKES,
@@ -335,14 +336,14 @@ def test_a_real_process_from_the_first_prompt_to_the_end(lived: Lived) -> None:
         assert lived.state() == WAITING
         os.kill(agent.process.pid, signal.SIGCONT)
         agent.process.kill()
-        agent.process.wait()
+        agent.process.wait(LIMIT)
         assert lived.state() == DEAD, "its lock is still there"
     with driven([*lived.argv, "--resume"], lived.wt) as agent:
         assert lived.state() == CANCELLED
         play(lived, agent, ("prompt on", RUNNING), ("end Well", COMPLETED))
         assert agent.process.stdin is not None
         agent.process.stdin.close()
-        agent.process.wait()
+        agent.process.wait(LIMIT)
         state, told, _ = lived.decided()
         assert (state, told.ended) == (COMPLETED, True)
 
@@ -377,7 +378,7 @@ def test_a_lock_with_the_pid_of_another_program_is_free(lived: Lived) -> None:
         agent("prompt tidy up")
         assert lived.state() == RUNNING
         agent.process.kill()
-        agent.process.wait()
+        agent.process.wait(LIMIT)
     (lived.folder / f"inuse.{os.getpid()}.lock").write_text("")
     assert lived.state() == DEAD
     lived.reader = copilot.make()

@@ -16,6 +16,7 @@ from imi_monitor.sources.agents.aider import reader as aider
 from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.opencode import reader as opencode
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.limits import LIMIT
 from tests.sources.agents.fake_processes import named, soon
 from tests.sources.agents.reader_kit import FAKES, driven, python
 
@@ -60,7 +61,7 @@ def test_each_program_is_one_agent(tmp_path: Path, monkeypatch: Any) -> None:
         assert states() == {"opencode": RUNNING, "copilot": WAITING, "aider": RUNNING}
         for one in (first, second, third):
             one.process.kill()
-            one.process.wait()
+            one.process.wait(LIMIT)
         assert states() == {"opencode": DEAD, "copilot": DEAD, "aider": DEAD}
         assert elsewhere.process.poll() is None
     assert broken == []

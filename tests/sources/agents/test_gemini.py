@@ -25,6 +25,7 @@ from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.gemini.reader import GeminiReader
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
+from tests.limits import LIMIT, read_line
 from tests.sources.agents.fakes import gemini as fake
 from tests.sources.agents.reader_kit import truth
 
@@ -444,15 +445,15 @@ def program(home: Home) -> Iterator[tuple[subprocess.Popen[str], Any]]:
         for command in commands:
             process.stdin.write(command + "\n")
             process.stdin.flush()
-            process.stdout.readline()
+            read_line(process.stdout)
 
     try:
-        assert process.stdout.readline() == "ready\n"
+        assert read_line(process.stdout) == "ready\n"
         home.processes = (home.process(pid=process.pid, started=host.start_time(process.pid), began_at=time.time()),)
         yield process, do
     finally:
         process.kill()
-        process.wait()
+        process.wait(LIMIT)
         process.stdin.close()
         process.stdout.close()
 
@@ -488,7 +489,7 @@ def test_killed_suspended_and_resumed(home: Home) -> None:
         assert home.state() == ("running?", None), "a suspended one lives"
         os.kill(process.pid, signal.SIGCONT)
         process.kill()
-        process.wait()
+        process.wait(LIMIT)
         home.processes = ()
         (one,) = home.read()
         truth = decide(one.evidence, one.alive, times.now())
@@ -498,7 +499,7 @@ def test_killed_suspended_and_resumed(home: Home) -> None:
         (one,) = home.look_at_all()
         assert (one.pid, decide(one.evidence, one.alive, times.now()).state) == (process.pid, "running")
         do("finish Done.", "quit")
-        process.wait()
+        process.wait(LIMIT)
         home.processes = ()
         (one,) = home.read()
         truth = decide(one.evidence, one.alive, times.now())

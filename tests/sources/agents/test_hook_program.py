@@ -13,6 +13,7 @@ import pytest
 
 from imi_monitor.sources.agents.hooks.records import END
 from tests.helpers import fill
+from tests.limits import LIMIT
 from tests.sources.agents.hooks_kit import PROGRAM, fire, installed
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash", "/bin/busybox") if os.path.exists(shell)]
@@ -113,7 +114,7 @@ def test_a_hook_killed_while_writing_leaves_no_complete_event(folder: Path) -> N
         pass
     process.kill()
     process.stdin.close()
-    process.wait()
+    process.wait(LIMIT)
 
 
 def test_the_oldest_events_are_dropped_without_a_reader(folder: Path) -> None:

@@ -12,6 +12,7 @@ from imi_monitor import host
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
 from imi_monitor.sources.agents.hooks.reader import HookReader, make
+from tests.limits import wait_pid
 from tests.sources.agents.hooks_kit import Feed, bash, claude, fire, installed
 
 
@@ -205,7 +206,7 @@ def test_a_claude_without_its_process_is_dead(feed: Feed) -> None:
     gone = os.fork()
     if gone == 0:
         os._exit(0)
-    os.waitpid(gone, 0)
+    wait_pid(gone)
     feed.put(claude("UserPromptSubmit", prompt="x"), env=f"CLAUDE_PID={gone}\n")
     feed.read()
     assert (feed.one().pid, feed.one().alive) == (gone, False)

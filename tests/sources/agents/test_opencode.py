@@ -23,6 +23,7 @@ from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.opencode import reader as opencode
 from imi_monitor.sources.agents.opencode import reader as opencode_http
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.limits import LIMIT
 from tests.sources.agents.fake_processes import named, soon
 from tests.sources.agents.fakes.opencode import open_book, put
 from tests.sources.agents.reader_kit import (
@@ -450,7 +451,7 @@ def test_a_real_process_from_the_first_prompt_to_the_end(lived: Lived) -> None:
         assert lived.state() == RUNNING
         os.kill(agent.process.pid, signal.SIGCONT)
         agent.process.kill()
-        agent.process.wait()
+        agent.process.wait(LIMIT)
         assert lived.state() == DEAD
     time.sleep(0.1)  # the system tells when a process began in hundredths of a second
     with driven(lived.argv, lived.wt) as agent:
@@ -481,8 +482,8 @@ def test_two_in_one_folder_have_a_session_each_and_the_end_of_one_proves_nothing
         second("prompt two")
         assert {one.pid for one in lived.all()} == {first.process.pid, second.process.pid}
         first.process.kill()
-        first.process.wait()
+        first.process.wait(LIMIT)
         assert {truth(one, time.time()).state for one in lived.all()} == {RUNNING}, "neither is said to be dead"
         second.process.kill()
-        second.process.wait()
+        second.process.wait(LIMIT)
         assert {truth(one, time.time()).state for one in lived.all()} == {DEAD}

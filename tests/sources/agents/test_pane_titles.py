@@ -18,6 +18,7 @@ from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
 from imi_monitor.mux import tmux as tmux_module
 from imi_monitor.sources.agents import known_programs, pane_titles
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
+from tests.limits import LIMIT
 
 
 @pytest.mark.parametrize(
@@ -300,4 +301,4 @@ def test_titles_inside_of_zellij(watched: Watched, tmp_path: Path, version: str,
     finally:
         for one in (agent, other):
             one.kill()
-            one.wait()
+            one.wait(LIMIT)

@@ -24,6 +24,7 @@ from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.sources.source import RosterEntry
 from imi_monitor.store import async_registry, db
 from tests.helpers import ROOT
+from tests.limits import LIMIT, read_line
 from tests.sources.source_kit import FakeWatcher, RecordingReceiver, running
 from tests.store import session_kit
 from tests.store.session_kit import act, agent, event_stream, session_row
@@ -336,7 +337,7 @@ def test_many_monitors_record_the_same_sessions_once(path: Path) -> None:
         for seed in range(4)
     ]
     for worker in workers:
-        assert worker.stdout is not None and worker.stdout.readline() == "ready\n"
+        assert worker.stdout is not None and read_line(worker.stdout) == "ready\n"
     for worker in workers:
         worker.communicate("go\n", timeout=100)
     assert [worker.returncode for worker in workers] == [0] * 4
@@ -356,14 +357,14 @@ def test_a_monitor_that_is_killed_leaves_whole_records(path: Path) -> None:
         [sys.executable, "-c", WORKER, str(path), "1"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    assert worker.stdin is not None and worker.stdout is not None and worker.stdout.readline() == "ready\n"
+    assert worker.stdin is not None and worker.stdout is not None and read_line(worker.stdout) == "ready\n"
     worker.stdin.write("go\n")
     worker.stdin.flush()
     with closing(db.connect(str(path))) as connection:
         while connection.execute("SELECT count(*) FROM session_events").fetchone()[0] < 100 and worker.poll() is None:
             pass
         worker.kill()
-        worker.communicate()
+        worker.communicate(timeout=LIMIT)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         lost = "SELECT count(*) FROM session_events WHERE call IS NOT NULL AND call NOT IN (SELECT id FROM tool_calls)"
         assert connection.execute(lost).fetchone() == (0,)
