@@ -10,7 +10,7 @@ QUICK  := tests/model tests/store tests/fast tests/links tests/mux tests/sources
           tests/actions/test_claim.py tests/actions/test_create.py tests/actions/test_undo.py \
           tests/ui/test_commands.py tests/ui/test_filters.py tests/ui/test_row_list.py tests/ui/test_worktree_order.py
 
-.PHONY: run test quick check soak snap bench dev docs wheel clean
+.PHONY: run test quick check soak mutants snap bench dev docs wheel clean
 
 run: $(VENV)/.ready        ## open the dashboard (ARGS="..." passes arguments to imi)
 	@$(BIN)/imi $(ARGS)
@@ -23,6 +23,9 @@ quick: $(VENV)/.ready      ## the fast tests, after each change: under a minute 
 
 soak: $(VENV)/.ready       ## the long form of the crash, race and fuzz tests
 	@$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
+
+mutants: $(VENV)/.ready    ## change dangerous modules in one place at a time and list what no test notices (ARGS="--seed 1 git")
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 check: $(VENV)/.ready      ## style, types and the layers of the house
 	@$(BIN)/ruff check imi_monitor tests bench docs

@@ -1,0 +1,118 @@
+"""Runs tests against a changed module, in a copy of the checkout: the working tree is never changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.helpers import ROOT
+from tests.mutants.belonging_tests import list_test_files
+from tests.mutants.changes import Change
+
+_COPIED = ("imi_monitor", "tests", "docs", "styles", "snapshots", "pyproject.toml", "README.md", "CHANGELOG.md")
+_FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)  # without the parameters of the test
+_TESTS_FAILED, _STOPPED = 1, 2  # pytest's exit status; the second also for a file that cannot be imported
+_LIMIT = 1800  # seconds for the tests of a module; a test has a limit of its own
+KILLED, SURVIVED, HUNG = "killed", "survived", "hung"
+BROKEN = "broken"  # the test that failed also fails without the change
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of a module, which is named by its path in the package."""
+
+    module: str
+    change: Change
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the tests said; `by` is the test that failed."""
+
+    outcome: str
+    by: str
+    seconds: float
+
+
+class Workspace:
+    """A copy of the checkout in a private folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._root, self._temporary = folder / "copy", folder / "tmp"
+        self._root.mkdir(parents=True)
+        for name in _COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self._root / name, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True)
+            else:
+                shutil.copy2(source, self._root / name)
+
+    def attempt(self, mutant: Mutant) -> Verdict:
+        """Run the module's tests on the changed package, and the test that failed once more on the unchanged one."""
+        path = self._root / "imi_monitor" / mutant.module
+        self._write(path, mutant.change.changed)
+        try:
+            verdict = self._run(list_test_files(mutant.module))
+        finally:
+            self._write(path, mutant.change.source)
+        if verdict.outcome == KILLED and self._run([verdict.by]).outcome != SURVIVED:
+            return Verdict(BROKEN, verdict.by, verdict.seconds)
+        return verdict
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """Replace a module; Python takes its compiled file for current if time and size are equal."""
+        path.write_bytes(content)
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            compiled.unlink()
+
+    def _run(self, tests: list[str]) -> Verdict:
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.mkdir()
+        shutil.rmtree(self._root / ".hypothesis", ignore_errors=True)  # no examples of the mutant before
+        began = time.monotonic()
+        log = self._root.with_name("log")  # no pipe, whose end would be held open by what the tests leave behind
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", "-x", "-n", "0", "-p", "no:cacheprovider", *tests],
+                cwd=self._root, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": str(self._root), "TMPDIR": str(self._temporary)},
+            )  # fmt: skip
+        _running.add(process)
+        try:
+            process.wait(_LIMIT)
+        except subprocess.TimeoutExpired:
+            return Verdict(HUNG, f"no end within {_LIMIT} s", time.monotonic() - began)
+        finally:
+            _end_group(process)
+            _running.discard(process)
+        seconds, output = time.monotonic() - began, log.read_text(errors="replace")
+        if process.returncode == 0:
+            return Verdict(SURVIVED, "", seconds)
+        failed = _FAILED.search(output)
+        if process.returncode not in (_TESTS_FAILED, _STOPPED) or failed is None:
+            raise RuntimeError(f"pytest cannot run {' '.join(tests)}:\n{output[-2000:]}")
+        return Verdict(KILLED, failed.group(1), seconds)
+
+
+def end_all() -> None:
+    """End what runs in any workspace."""
+    for process in tuple(_running):
+        _end_group(process)
+
+
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End what the tests have left behind, such as an agent that a mutant did not stop."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

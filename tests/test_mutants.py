@@ -1,0 +1,81 @@
+"""`make mutants`: its changes are small programs that differ, its table names tests that exist, its list is current."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.helpers import ROOT
+from tests.mutants.__main__ import draw, equivalents
+from tests.mutants.belonging_tests import TESTS, list_test_files
+from tests.mutants.changes import list_changes
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a < b", {"a <= b"}),
+        ("a is not None", {"a is None"}),
+        ("a not in (b, c)", {"a in (b, c)"}),
+        ("a and (b or c)", {"True and (b or c)", "a and (True)", "a and (False or c)", "a and (b or False)"}),
+        ("a or []", {"False or []"}),
+        ("not (a + 1)", {"(a + 1)", "not (a - 1)", "not (a + 0)"}),
+        ("if a:\n    raise ValueError", {"if True:\n    raise ValueError", "if False:\n    raise ValueError", "if a:\n    pass"}),
+        ("x.y = f(True)", {"pass", "x.y = f(False)"}),
+        ("p = os.A | os.B", {"p = os.A", "p = os.B"}),
+        ("p = os.A | os.O_CLOEXEC", {"p = os.O_CLOEXEC"}),
+        ("s = 'UPDATE x WHERE a = ? AND b IS NULL AND c = 1'",
+         {"s = 'UPDATE x WHERE a = ? AND c = 1'", "s = 'UPDATE x WHERE a = ? AND b IS NULL'"}),
+        ("x = run(git, '--all', '-z')", {"x = run(git,  '-z')"}),
+        ("T = {'a', 'b', 'c'}", {"T = {'b', 'c'}", "T = {'a', 'c'}"}),
+        ('T = f("""\none two\n""")', {'T = f("""\n two\n""")', 'T = f("""\none \n""")'}),
+        ("import os\nassert a < b\nx: int | None\nprint(f'{a < b}')", {"import os\nassert a < b\nx: int | None\npass"}),
+        ('def f(a: int = 0) -> int | None:\n    """a < b"""', {'def f(a: int = 1) -> int | None:\n    """a < b"""'}),
+        ("limit = 512", set()),
+        ("if TYPE_CHECKING:\n    from x import y", set()),
+    ],
+)  # fmt: skip
+def test_the_changes_of_a_piece_of_source(source: str, expected: set[str]) -> None:
+    changes = list_changes(f"{source}\n".encode())
+    assert {change.changed.decode().rstrip("\n") for change in changes if change.valid} == expected
+
+
+def test_a_change_is_known_by_its_lines() -> None:
+    (change,) = list_changes(b"def f():\n    return (\n        a\n        < b\n    )\n")
+    assert change.line == 4
+    assert change.lines == ("< b", "<= b")
+
+
+def test_each_module_has_tests_that_exist() -> None:
+    for module in TESTS:
+        assert (ROOT / "imi_monitor" / module).is_file(), module
+        for test in list_test_files(module):
+            assert (ROOT / test).is_file(), f"{module}: {test}"
+
+
+def test_a_draw_is_repeatable_and_changes_each_line_once() -> None:
+    modules = ["model/text.py", "store/claims.py"]
+    first, again, other = (draw(modules, 30, seed) for seed in (1, 1, 2))
+    assert first == again != other
+    assert max(Counter((one.module, one.change.line) for one in first).values()) == 1
+    assert {one.module for one in first} == set(modules)
+    for one in first:
+        ast.parse(one.change.changed)
+
+
+def test_each_equivalent_change_is_one_that_is_still_drawn() -> None:
+    for module, old, new in equivalents():
+        changes = list_changes((ROOT / "imi_monitor" / module).read_bytes())
+        assert (old, new) in {change.lines for change in changes}, f"{module} has no such change: {old} -> {new}"
+
+
+def test_an_unknown_module_is_refused() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.mutants", "no-such-module"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("no module contains no-such-module: there are store/claims.py, ")
