@@ -14,6 +14,10 @@ from imi_monitor.fast import toml_scan
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 # key: (default, environment variable, description). The type of the default is the type of the value.
 KEYS: dict[str, tuple[object, str, str]] = {
     "IMI_DATABASE_PATH": ("", "IMI_DATABASE_PATH", "the registry; empty: ~/.config/iMi/iMi.db"),
@@ -95,12 +99,19 @@ _MOST_BYTES = 1 << 20
 class Settings:
     """All values with their origins."""
 
-    __slots__ = ("_origins", "_repositories", "_values")
+    __slots__ = ("_origins", "_repositories", "_values", "problems")
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {key: default for key, (default, _, _) in KEYS.items()}
         self._origins = dict.fromkeys(KEYS, "default")
         self._repositories: dict[str, dict[str, list[str]]] = {}
+        self.problems: list[tuple[str, UsageError]] = []  # (key, what is wrong with it); no key: the whole file
+
+    def check(self, tolerated: tuple[str, ...] = ()) -> None:
+        """Raise the first problem, unless it is in one of the tolerated sections (`ui`)."""
+        for key, problem in self.problems:
+            if not key or key.partition(".")[0] not in tolerated:
+                raise problem
 
     def text(self, key: str) -> str:
         return str(self._values[key])
@@ -166,7 +177,14 @@ _TYPE_NAMES: dict[type, str] = {
 
 
 def load(extra_file: str | None = None) -> Settings:
-    """The user's settings; `extra_file` is the cluster's `.iMi/config.toml`, which may not contain commands."""
+    """The user's settings; raises what is wrong with them. `extra_file`: see `read`."""
+    settings = read(extra_file)
+    settings.check()
+    return settings
+
+
+def read(extra_file: str | None = None) -> Settings:
+    """The user's settings and their problems; `extra_file` is the cluster's `.iMi/config.toml`, without commands."""
     settings = Settings()
     _read_file(settings, paths.config_file(), trusted=True)
     if extra_file:
@@ -185,7 +203,9 @@ def database_path(flag: str | None) -> str:
     content = _content(paths.config_file())
     configured = toml_scan.top_level_text(content, "IMI_DATABASE_PATH")
     if configured is None:
-        configured = load().text("IMI_DATABASE_PATH")
+        settings = read()
+        settings.check(tuple(key.partition(".")[0] for key in KEYS if key != "IMI_DATABASE_PATH"))
+        configured = settings.text("IMI_DATABASE_PATH")
     return os.path.abspath(os.path.expanduser(configured)) if configured else paths.default_database()
 
 
@@ -209,27 +229,55 @@ def _content(path: str) -> bytes:
 
 
 def _read_file(settings: Settings, path: str, *, trusted: bool) -> None:
-    content = _content(path)
-    if not content.strip():
-        return
     import tomllib
 
     try:
-        tree = tomllib.loads(content.decode("utf-8"))
+        text = _content(path).decode("utf-8")
+        tree = tomllib.loads(text) if text.strip() else {}
+    except UsageError as error:
+        settings.problems.append(("", error))
+        return
     except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are both ValueErrors
-        raise UsageError(f"{safe(path)} is not valid TOML: {safe(str(error))}", code="bad-config") from error
+        sentence = f"{safe(path)} is not valid TOML: {safe(str(error))}"
+        settings.problems.append(("", UsageError(sentence, code="bad-config")))
+        return
+    for key, value in _flat(tree):
+        try:
+            _set(settings, _ALIASES.get(key, key), value, path, trusted)
+        except UsageError as error:
+            number = _line_number(text, key)
+            if number is not None:
+                error.sentence = error.sentence.replace(safe(path), f"{safe(path)} line {number}", 1)
+            settings.problems.append((key, error))
+
+
+def _flat(tree: dict[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield `section.key` and its value; `repositories` stays a table."""
     for key, value in tree.items():
-        if key == "repositories":
-            _set_repositories(settings, value, path, trusted)
-        elif isinstance(value, dict):
-            for inner, item in value.items():
-                _set(settings, f"{key}.{inner}", item, path, trusted)
+        if isinstance(value, dict) and key != "repositories":
+            yield from ((f"{key}.{inner}", item) for inner, item in value.items())
         else:
-            _set(settings, key, value, path, trusted)
+            yield key, value
+
+
+def _line_number(text: str, key: str) -> int | None:
+    """Return the number of the line that sets the key; None where a simple search does not find it."""
+    section, _, name = key.rpartition(".")
+    inside = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            inside = stripped.strip("[]").strip()
+        spelled = stripped.partition("=")[0].strip().strip("\"'")
+        if (inside == section and spelled == name) or (not inside and spelled == key) or (inside == key != ""):
+            return number
+    return None
 
 
 def _set(settings: Settings, key: str, value: object, path: str, trusted: bool) -> None:
-    key = _ALIASES.get(key, key)
+    if key == "repositories":
+        _set_repositories(settings, value, path, trusted)
+        return
     if not trusted and key in USER_KEYS:
         raise UsageError(
             f"{key} is not allowed in {safe(path)}: it belongs in {safe(paths.config_file())}", code="bad-setting"
@@ -253,8 +301,11 @@ def _set_repositories(settings: Settings, value: object, path: str, trusted: boo
 def _read_environment(settings: Settings) -> None:
     for key, (_, variable, _) in KEYS.items():
         value = os.environ.get(variable) if variable else None
-        if value:
-            settings.set(key, value, f"${variable}")
+        try:
+            if value:
+                settings.set(key, value, f"${variable}")
+        except UsageError as error:
+            settings.problems.append((key, error))
 
 
 def _problem(key: str, value: object) -> str | None:

@@ -172,6 +172,7 @@ class Action:
     recovers = True  # the command line runs crash recovery first; False for what must work without a registry
     hot = False  # agents call it often: no recovery, no upkeep, lean imports
     answers_by_status = False  # its exit status is the answer: 0 yes, 1 no, 2 when imi itself fails
+    tolerates: tuple[str, ...] = ()  # sections of the settings whose problems do not refuse it
     streams = False  # prints while it runs; with --json one object per line
     front_end = False  # has `show` instead of `run` (cli.front_end.FrontEndVerb)
 

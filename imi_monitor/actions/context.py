@@ -60,6 +60,7 @@ class Context:
         self.cancelled = cancelled
         self.choose = choose  # (title, lines) -> the index of the chosen line, or None
         self._emit = emit
+        self.tolerated_settings: tuple[str, ...] = ()  # sections whose problems do not matter here
         self.notes: list[str] = []  # what the user should know beside the outcome
         self.process_ends = False  # the process ends afterwards, so the kernel may close the registry
         self.needs_registry = True  # False: reads find an empty registry while the real one cannot be used
@@ -160,11 +161,17 @@ class Context:
         return self.settings_of(self._repository)
 
     def settings_of(self, repository: layout.Repository | None) -> config.Settings:
-        """The user's settings, overridden by those of the repository's cluster."""
+        """The user's settings, overridden by those of the repository's cluster; raises what is wrong with them."""
+        settings = self.read_settings(repository)
+        settings.check(self.tolerated_settings)
+        return settings
+
+    def read_settings(self, repository: layout.Repository | None) -> config.Settings:
+        """The same with its problems as a list."""
         cluster = repository.cluster if repository else None
         if cluster not in self._settings:
             extra = os.path.join(cluster, ".iMi", "config.toml") if cluster else None
-            self._settings[cluster] = config.load(extra)
+            self._settings[cluster] = config.read(extra)
         return self._settings[cluster]
 
     @property

@@ -1,9 +1,10 @@
-"""Checks of the registry for `imi doctor`: its file, its disk, and rows that need repair. Reads only."""
+"""Checks of the registry for `imi doctor`: its file, its disk, a written row, and rows that need repair."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterable
 
 from imi_monitor import host
@@ -51,9 +52,21 @@ def check_registry(
 def _none_yet(path: str) -> CheckResult:
     try:
         registry_file.refuse_uncreatable(path)
+        _try_to_create_beside(path)
     except RegistryError as error:
         return fail("registry", error.sentence, "until then every worktree counts as claimed")
+    except OSError as error:
+        says = f"it cannot be created at {safe(path)}: {error.strerror}"
+        return fail("registry", says, "make its folder writable, or use --db for another place")
     return ok("registry", f"none yet at {safe(path)}", "the first command that needs it creates it")
+
+
+def _try_to_create_beside(path: str) -> None:
+    """Create and remove a folder where the registry's folder will be."""
+    folder = os.path.dirname(os.path.realpath(path))
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    os.rmdir(tempfile.mkdtemp(prefix=".imi-doctor-", dir=folder))
 
 
 def _file(connection: sqlite3.Connection, path: str) -> list[CheckResult]:
@@ -74,9 +87,23 @@ def _file(connection: sqlite3.Connection, path: str) -> list[CheckResult]:
     damage = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
     if damage == ["ok"]:
         found.append(ok("integrity", "quick check passed"))
+        found.append(_writing(connection))
     else:
         found.append(fail("integrity", f"damaged ({safe(damage[0], 120)})", "move it aside, or restore a copy"))
     return found
+
+
+def _writing(connection: sqlite3.Connection) -> CheckResult:
+    try:
+        db.transact(connection, _write_a_row)
+    except RegistryError as error:
+        state = warn if error.code == "registry-busy" else fail
+        return state("writing", error.sentence, "nothing can be claimed meanwhile")
+    return ok("writing", "a row was written")
+
+
+def _write_a_row(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE registry SET generation = generation")
 
 
 def _access(path: str, changes: tuple[str, ...]) -> list[CheckResult]:

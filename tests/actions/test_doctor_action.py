@@ -6,6 +6,7 @@ import os
 import socket
 import sqlite3
 import subprocess
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -245,3 +246,19 @@ def test_doctor_checks_configured_servers(monkeypatch: pytest.MonkeyPatch) -> No
     assert outcome.exit_status == 1
     assert "hunter2" not in str(outcome.lines) + str(outcome.data)  # T4
     assert host.hostname()
+
+
+def test_doctor_tries_to_write_and_to_make_a_worktree(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = checks(path)
+    assert found["writing"]["state"] == "ok" and "makes worktrees" in found["git"]["says"]
+    assert not list(tmp_path.glob("imi-doctor-*"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    broken = checks(path)["git"]
+    assert broken["state"] == "fail" and "cannot make a worktree in a scratch repository" in broken["says"]
+
+
+def test_doctor_tries_to_create_the_registrys_folder() -> None:
+    found = checks("/sys/nowhere/iMi.db")["registry"]  # writable by its mode for root, but refused by the kernel
+    assert found["state"] == "fail" and "cannot be created" in found["says"]

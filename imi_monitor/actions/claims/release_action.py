@@ -58,6 +58,7 @@ class ReleaseAction(Action):
     )
     dialog_options = ("dirty-ok", "force", "reason")
     hot = True
+    tolerates = ("ui", "notify")
 
     def refuse(self, context: Context, request: Request) -> None:
         claim_options.agent(context, request)

@@ -36,17 +36,19 @@ class ConfigAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        context.find_repository()  # loads the settings of its cluster
-        rows = _rows(context)
+        settings = context.read_settings(context.find_repository())
+        rows = _rows(context, settings)
         key = request.text("key")
         if key is not None:
             row = next(row for row in rows if row["key"] == key)
             return Outcome([f"{_shown(row['value'])}  ({row['origin']}; {row['help']})"], row)
         width = max(len(str(row["key"])) for row in rows)
+        problems = [error.sentence for _, error in settings.problems]
         lines = [f"{row['key']:<{width}}  {_shown(row['value'])}  ({_origin(row)})" for row in rows]
-        commands = context.settings.repositories()
+        commands = settings.repositories()
         lines += [f"[repositories.{safe(name)}] {_shown(table)}" for name, table in commands.items()]
-        return Outcome(lines, {"settings": rows, "repositories": commands})
+        data: dict[str, object] = {"settings": rows, "repositories": commands, "problems": problems}
+        return Outcome(lines, data, warnings=problems, exit_status=1 if problems else 0)
 
 
 class PathsAction(Action):
@@ -76,9 +78,9 @@ class PathsAction(Action):
 ACTIONS = (ConfigAction(), PathsAction())
 
 
-def _rows(context: Context) -> list[dict[str, object]]:
+def _rows(context: Context, settings: config.Settings) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
-    for key, value, origin in context.settings.items():
+    for key, value, origin in settings.items():
         if key == "IMI_DATABASE_PATH":
             value, origin = _registry(context, value, origin)
         shown = redact(value) if isinstance(value, str) else value

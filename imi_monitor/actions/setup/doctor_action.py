@@ -7,7 +7,7 @@ import os
 from imi_monitor import paths, programs
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.removal import unlisted_entries
-from imi_monitor.actions.setup import new_registry
+from imi_monitor.actions.setup import new_registry, scratch_worktree
 from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
@@ -79,7 +79,10 @@ def _git(_: Context) -> list[CheckResult]:
         return [
             warn("git", f"{version} at {safe(program)}", "with git 2.38 or newer `imi merge` shows conflicts first")
         ]
-    return [ok("git", f"{version} at {safe(program)}")]
+    problem = scratch_worktree.find_problem()
+    if problem is not None:
+        return [fail("git", f"{version} cannot make a worktree in a scratch repository: {problem}", "repair git first")]
+    return [ok("git", f"{version} at {safe(program)}, makes worktrees")]
 
 
 def _registry(context: Context) -> list[CheckResult]:

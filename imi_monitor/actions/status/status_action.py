@@ -106,6 +106,8 @@ def status(
     context: Context, selected: list[Repository], only: str | None = None, *, warnings: list[str] | None = None
 ) -> Outcome:
     """The status of the repositories' worktrees, or of the one called `only`."""
+    for repository in selected:
+        context.settings_of(repository)  # refused as a whole, not as an unknown status of each worktree
     statuses = status_reader.read_states(context, selected, only)
     lines = worktree_table.status_table(statuses, terminal_width(), times.now()) or [_EMPTY]
     failed = sum(one.error is not None for one in statuses)
