@@ -229,14 +229,18 @@ def _content(path: str) -> bytes:
 
 
 def _read_file(settings: Settings, path: str, *, trusted: bool) -> None:
-    import tomllib
-
     try:
-        text = _content(path).decode("utf-8")
-        tree = tomllib.loads(text) if text.strip() else {}
+        content = _content(path)
     except UsageError as error:
         settings.problems.append(("", error))
         return
+    if not content.strip():
+        return
+    import tomllib
+
+    try:
+        text = content.decode("utf-8")
+        tree = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are both ValueErrors
         sentence = f"{safe(path)} is not valid TOML: {safe(str(error))}"
         settings.problems.append(("", UsageError(sentence, code="bad-config")))

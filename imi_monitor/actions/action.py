@@ -18,12 +18,15 @@ GROUPS = ("Worktrees", "Status", "Claims", "Merge and remove", "Agents", "Setup"
 
 
 class Argument:
-    """A positional word. `rest` takes all words that follow."""
+    """A positional word. `rest` takes all words that follow; `choices` are the words that completion offers."""
 
-    __slots__ = ("help", "name", "optional", "rest")
+    __slots__ = ("choices", "help", "name", "optional", "rest")
 
-    def __init__(self, name: str, help: str, *, optional: bool = False, rest: bool = False) -> None:
+    def __init__(
+        self, name: str, help: str, *, optional: bool = False, rest: bool = False, choices: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
+        self.choices = choices
         self.help = help
         self.optional = optional
         self.rest = rest
@@ -32,7 +35,7 @@ class Argument:
 class Option:
     """`--name VALUE`, or a flag when `value` is empty. `number`: the value must be a number that is not negative."""
 
-    __slots__ = ("aliases", "goes_with", "help", "name", "number", "optional_value", "overrides", "value")
+    __slots__ = ("aliases", "choices", "goes_with", "help", "name", "number", "optional_value", "overrides", "value")
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Option:
         optional_value: bool = False,
         overrides: tuple[str, ...] = (),
         goes_with: tuple[str, ...] = (),
+        choices: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.help = help
@@ -55,6 +59,7 @@ class Option:
         self.overrides = (
             overrides  # kinds of refusals (`refusal_kinds`); a dialog offers the option only after one of them
         )
+        self.choices = choices  # the values that completion offers
         self.goes_with = goes_with  # other options; a dialog offers this one only beside one of them
 
     @property
@@ -71,7 +76,7 @@ GLOBAL_OPTIONS = (
     Option("version", "show the version"),
     Option("read-only", "open a dashboard that cannot change anything"),
     Option("ascii", "open a dashboard without Unicode"),
-    Option("color", "colour the output: auto (on a terminal), always or never", value="WHEN"),
+    Option("color", "colour the output", value="WHEN", choices=("auto", "always", "never")),
     Option("quiet", "show no progress on stderr", aliases=("q",)),
 )
 """Options that stand before or after any verb."""

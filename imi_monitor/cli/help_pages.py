@@ -55,7 +55,11 @@ def usage(action: Action) -> str:
 
 def option_rows(options: Iterable[Option]) -> list[tuple[str, str]]:
     """The name of each option, its letter and its value, and its help."""
-    return [(", ".join(_shown_spellings(option)) + _value(option), option.help) for option in options]
+    return [(", ".join(_shown_spellings(option)) + _value(option), _option_help(option)) for option in options]
+
+
+def _option_help(option: Option) -> str:
+    return f"{option.help}: {', '.join(option.choices)}" if option.choices else option.help
 
 
 def _shown_spellings(option: Option) -> list[str]:

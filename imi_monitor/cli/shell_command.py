@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 SHELLS = ("zsh", "bash", "fish")
-NAMES = "names"  # instead of a shell: the completion scripts call `imi completion names`
+VALUES = "values"  # instead of a shell: the completion scripts call `imi completion values -- WORDS`
+
+
+_SHELL = Argument("shell", "zsh, bash or fish (default: the one in $SHELL)", optional=True, choices=SHELLS)
 
 
 class _ShellAction(Action):
@@ -47,7 +50,7 @@ class ShellInitAction(_ShellAction):
     In ~/.zshrc or ~/.bashrc: eval "$(imi shell-init zsh)" (or bash); in ~/.config/fish/config.fish:
     imi shell-init fish | source. The function makes imi feat, imi go and others change directory.
     """
-    arguments = (Argument("shell", "zsh, bash or fish (default: the one in $SHELL)", optional=True),)
+    arguments = (_SHELL,)
 
     def script(self, shell: str) -> list[str]:
         from imi_monitor.cli import shell_completion
@@ -59,7 +62,11 @@ class CompletionAction(_ShellAction):
     words = ("completion",)
     label = "Completion"
     help = "print the completion without the shell function"
-    arguments = (Argument("shell", "zsh, bash or fish (default: the one in $SHELL)", optional=True),)
+    more = """
+    The script asks `imi completion values -- WORDS` for every word; each line of the answer is a word, two blanks and its
+    description.
+    """
+    arguments = (_SHELL, Argument("words", "the words typed so far, for `values`", rest=True))
 
     def script(self, shell: str) -> list[str]:
         from imi_monitor.cli import shell_completion
@@ -67,22 +74,18 @@ class CompletionAction(_ShellAction):
         return shell_completion.script(shell)
 
     def run(self, context: Context, request: Request) -> Outcome:
-        if request.text("shell") == NAMES:
-            found = _names(context)
-            return Outcome(found, {"names": found})
+        words = request.rest("words")
+        if request.text("shell") == VALUES:
+            from imi_monitor.cli import completion_values
+
+            found = completion_values.candidates(context, words)
+            data: dict[str, object] = {"values": [{"word": word, "help": help} for word, help in found]}
+            return Outcome([f"{word}  {help}" for word, help in found], data)
+        if words:
+            raise UsageError(
+                f"imi completion takes no argument {safe(words[0])!r} (`imi completion --help`)", code="extra"
+            )
         return super().run(context, request)
-
-
-def _names(context: Context) -> list[str]:
-    """The names of worktrees for completion, without those that hold control characters."""
-    from imi_monitor.actions import worktree_lookup
-
-    if not os.path.exists(context.database):
-        return []  # completion must not create a registry
-    repository = context.find_repository()
-    among = [repository] if repository is not None else worktree_lookup.known_repositories(context)
-    found = {one.name for each in among for one in worktree_lookup.list_worktrees(context, each)}
-    return sorted(name for name in found if safe(name) == name)
 
 
 def _shell(named: str | None, verb: str) -> str:

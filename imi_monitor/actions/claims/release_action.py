@@ -54,7 +54,7 @@ class ReleaseAction(Action):
             overrides=("not-owner",),
         ),
         Option("reason", "the reason, for the owner and the log", value="TEXT", goes_with=("force",)),
-        Option("outcome", f"the result of the claim's task: {', '.join(REPORTABLE_OUTCOMES)}", value="OUTCOME"),
+        Option("outcome", "the result of the claim's task", value="OUTCOME", choices=tuple(REPORTABLE_OUTCOMES)),
     )
     dialog_options = ("dirty-ok", "force", "reason")
     hot = True

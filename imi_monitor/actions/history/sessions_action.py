@@ -58,7 +58,7 @@ class SessionsAction(Action):
         WORKTREE,
         Option("since", "only if not over before: 10m, 2h, 3d ago, a date and time", value="WHEN"),
         AGENT,
-        Option("state", "only in this state, such as failed, live or waiting", value="STATE"),
+        Option("state", "only in this state", value="STATE", choices=tuple(STATE_WORDS)),
         LIMIT,
     )
     changes = False

@@ -90,7 +90,7 @@ class StatsAction(Action):
         Option("since", "start at a time: 7d (default), 2h ago, a date and time", value="WHEN"),
         sessions_action.WORKTREE,
         sessions_action.AGENT,
-        Option("by", f"one line for each {' or '.join(_BY)}", value="WHAT"),
+        Option("by", "one line for each of them", value="WHAT", choices=_BY),
     )
     changes = False
 

@@ -58,7 +58,7 @@ class TasksAction(Action):
         Option("session", "only those of this session: the first characters of its id", value="ID"),
         sessions_action.WORKTREE,
         Option("failed", "only failed ones"),
-        Option("state", "only with this outcome", value="OUTCOME", aliases=("outcome",)),
+        Option("state", "only with this outcome", value="OUTCOME", aliases=("outcome",), choices=tuple(model.OUTCOMES)),
         Option("since", "only if not over before: 10m, 2h, 7d ago, a date and time", value="WHEN"),
         sessions_action.LIMIT,
     )
