@@ -71,6 +71,7 @@ VERBS: dict[str, str] = {
     "cleanup": "imi_monitor.actions.removal.prune_action",
     "repair": "imi_monitor.actions.worktree.repair_action",
     "sessions": "imi_monitor.actions.history.sessions_action",
+    "session list": "imi_monitor.actions.history.sessions_action",
     "session show": "imi_monitor.actions.history.sessions_action",
     "tasks": "imi_monitor.actions.history.tasks_action",
     "stats": "imi_monitor.actions.history.stats_action",

@@ -1,7 +1,8 @@
 """Opens a file in the user's editor, with the dashboard suspended.
 
-`$VISUAL` or `$EDITOR` is split into words and run without a shell. The file is one absolute path, so that no file name can
-become an option or a command.
+The editor is `$VISUAL`, `$EDITOR`, `$GIT_EDITOR`, `core.editor` of the user or the system (never of a repository, because
+agents can write it), or the system's vi. It is split into words and run without a shell. The file is one absolute path, so
+that no file name can become an option or a command.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from imi_monitor.model.text import safe
 
 _PLUS_LINE = ("vi", "vim", "nvim", "view", "nano", "pico", "micro", "emacs", "emacsclient", "kak", "joe", "mg", "ne")
 _COLON_LINE = ("hx", "helix", "zed", "subl", "code", "codium", "cursor")
+_FALLBACKS = ("editor", "vi", "nano")
 _GOTO = ("code", "codium", "cursor")
 
 
@@ -39,15 +41,15 @@ def edit(app: App[None], root: str, path: str, line: int | None = None) -> None:
 
 def command(root: str, path: str, line: int | None = None) -> list[str]:
     """Return the program and its arguments; Refused without an editor or a file."""
-    asked = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    if not asked.strip():
+    asked = users_editor()
+    if not asked:
         raise Refused(
             "no editor is set: put `export EDITOR=vim` (or yours) into your shell's start file", code="no-editor"
         )
     try:
         words = shlex.split(asked)
     except ValueError as error:
-        raise Refused(f"$EDITOR ({safe(asked, 80)}) cannot be read: {error}", code="bad-editor") from error
+        raise Refused(f"the editor ({safe(asked, 80)}) cannot be read: {error}", code="bad-editor") from error
     program = programs.find(words[0])
     if program is None:
         raise Refused(f"the editor {safe(words[0], 80)} {programs.why_missing(words[0])}", code="no-editor")
@@ -55,6 +57,16 @@ def command(root: str, path: str, line: int | None = None) -> list[str]:
     if not os.path.lexists(file):
         raise Refused(f"{safe(path, 200)} is not on the disk: there is nothing to edit", code="no-file")
     return [program, *words[1:], *_place(os.path.basename(program), os.path.abspath(file), line)]
+
+
+def users_editor() -> str:
+    """Return the user's editor, as it is typed in a shell; empty without one."""
+    for variable in ("VISUAL", "EDITOR", "GIT_EDITOR"):
+        if os.environ.get(variable, "").strip():
+            return os.environ[variable].strip()
+    from imi_monitor.git.user_settings import read_user_setting
+
+    return (read_user_setting("core.editor") or "").strip() or next(filter(programs.find, _FALLBACKS), "")
 
 
 def _place(name: str, file: str, line: int | None) -> list[str]:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
+from imi_monitor.git.environment import git_path
 from imi_monitor.model.errors import Refused
 from imi_monitor.ui import editor
+from tests.helpers import Repo
 
 
 def program(folder: Path, name: str, body: str = "exit 0") -> Path:
@@ -59,20 +61,30 @@ def test_visual_is_used_before_editor(tools: Path, monkeypatch: pytest.MonkeyPat
     assert editor.command(str(tools.parent), "a.py")[0].endswith("/one")
 
 
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ("", "no editor is set"),
-        ("  ", "no editor is set"),
-        ("nowhere-to-be-found -x", "not installed"),
-        ("vim 'x", "cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "says"), [("nowhere-to-be-found -x", "not installed"), ("vim 'x", "cannot be read")])
 def test_unusable_editor_setting_is_refused_with_a_sentence(
     tools: Path, monkeypatch: pytest.MonkeyPatch, asked: str, says: str
 ) -> None:
     monkeypatch.setenv("EDITOR", asked)
     with pytest.raises(Refused, match=says):
+        editor.command(str(tools.parent), "a.py")
+
+
+def test_without_a_variable_the_users_git_editor_and_then_vi_are_used(
+    tools: Path, repo: Repo, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mine", "evil", "vi"):
+        program(tools, name)
+    monkeypatch.delenv("GIT_EDITOR", raising=False)
+    monkeypatch.setenv("PATH", f"{tools}:{os.path.dirname(git_path())}")
+    monkeypatch.chdir(repo.path)
+    repo.git("config", "core.editor", "evil")  # agents can write it
+    assert os.path.basename(editor.command(str(tools.parent), "a.py")[0]) in ("editor", "vi")
+    repo.git("config", "--file", str(own_home / ".gitconfig"), "core.editor", "mine -w")
+    assert editor.command(str(tools.parent), "a.py")[:2] == [str(tools / "mine"), "-w"]
+    monkeypatch.setenv("PATH", str(tools.parent / "empty"))
+    (own_home / ".gitconfig").unlink()
+    with pytest.raises(Refused, match="no editor is set"):
         editor.command(str(tools.parent), "a.py")
 
 

@@ -48,7 +48,7 @@ _COLUMNS = (
 
 
 class SessionsAction(Action):
-    words = ("sessions",)
+    words = ("sessions", "session list")
     group = "Agents"
     label = "Sessions"
     help = "list the sessions of agents, newest first"
