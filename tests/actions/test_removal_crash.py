@@ -17,6 +17,8 @@ import pytest
 
 from imi_monitor.actions import recovery
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.removal.trash_folder import TrashedWorktree
+from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.store import claims, operations, trash, worktrees
 from tests.actions.removal_kit import act, assert_same, fingerprint, remove, set_registry_aside, trash_root, undo
 from tests.helpers import ROOT, Repo, imi_argv, tree_hash
@@ -214,6 +216,32 @@ def fail_at(repo: Repo, tree: Repo, verb: str, error: str, start: int, stride: i
         if code == 0:
             return
     pytest.fail("never came to the end")
+
+
+@pytest.mark.parametrize(
+    ("head", "reached"),
+    [("branch", "the folder is back"), ("branch", "the pointer is back"), ("detached", "the folder is back")],
+)
+def test_killed_while_a_removal_is_reverted(repo: Repo, tree: Repo, head: str, reached: str) -> None:  # R2
+    """The folder is in its place again, but git's record of it is still the one of the trash."""
+    if head == "detached":
+        tree.git("checkout", "-q", "--detach")
+    before = fingerprint(repo, tree.path)
+    number = 1
+    while tree.path.exists():
+        assert step(repo, number, "kill", "remove") == -signal.SIGKILL
+        number += 1
+    with Context(str(repo.path)) as context:
+        (operation,) = operations.list_unfinished(context.connection)
+        trashed = TrashedWorktree.of(operation.data)
+        git_admin_dir.detach_head(
+            context.git(layout.repository_at(trashed.common_dir)).at(trashed.admin_dir, None), trashed.sha
+        )
+        git_admin_dir.write_pointer(trashed.admin_dir, trashed.pointer)
+        os.rename(trashed.folder, trashed.path)
+        if reached == "the pointer is back":
+            git_admin_dir.write_pointer(trashed.admin_dir, trashed.gitdir)
+    assert settled(repo, tree, before) == "place"
 
 
 def kill_purge(repo: Repo, tree: Repo, start: int, stride: int) -> None:

@@ -287,7 +287,7 @@ def _roll_back(
 def _put_back(
     context: Context, trashed: TrashedWorktree, operation: str, before: claims.Claim, epoch: int, git: Git
 ) -> None:
-    if trashed.in_trash:
+    if trashed.in_trash or trash_folder.is_half_back(trashed):
         trash_folder.move_back(trashed, git, head=trashed.head)
     elif os.path.isdir(trashed.admin_dir):
         trash_folder.restore_git_records(trashed)

@@ -257,6 +257,16 @@ def move_to_trash(trashed: TrashedWorktree, git: Git) -> None:
     refuse_exchanged(trashed)
 
 
+def is_half_back(trashed: TrashedWorktree) -> bool:
+    """True if `move_back` was interrupted after the rename: the folder is in its place, git's record still in the trash."""
+    if trashed.in_trash:
+        return False
+    detached = git_admin_dir.is_detached_at(trashed.admin_dir, trashed.detach_to)
+    return git_admin_dir.read_pointer(trashed.admin_dir) == trashed.pointer or (
+        detached and git_admin_dir.is_locked_by(trashed.admin_dir, f"{LOCK_PREFIX}{trashed.id}")
+    )
+
+
 def move_back(trashed: TrashedWorktree, git: Git, *, head: str) -> None:
     """Undo `move_to_trash` in reverse order, the lock last. `head` becomes the content of HEAD."""
     _refuse_reused(trashed)
@@ -286,9 +296,7 @@ def move_back(trashed: TrashedWorktree, git: Git, *, head: str) -> None:
 
 
 def restore_git_records(trashed: TrashedWorktree) -> None:
-    """Point git's admin directory at the folder's old place again and take imi's lock off."""
-    if git_admin_dir.read_pointer(trashed.admin_dir) == trashed.pointer:
-        git_admin_dir.write_pointer(trashed.admin_dir, trashed.gitdir)
+    """Take imi's lock and temporary files off git's admin directory."""
     git_admin_dir.remove_temporary_files(trashed.admin_dir)
     git_admin_dir.unlock(trashed.admin_dir, trashed.parked, LOCK_PREFIX)
 
