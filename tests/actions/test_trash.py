@@ -20,6 +20,7 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.store import db, operations, trash
 from tests.actions.removal_kit import act, assert_same, fingerprint, process_inside, remove, trash_root, undo
+from tests.audit_events import at_event
 from tests.helpers import Repo, git, imi
 
 DAY = 86400.0
@@ -307,7 +308,9 @@ class TestWhatStays:
         (locked / "out").symlink_to(shared)
         locked.chmod(0o500)
         remove(repo, "feat-x", force=True)
-        purge(repo, "feat-x", yes=True)
+        with at_event("os.chmod", lambda: None, when=lambda path, *_: path.endswith("build/read-only")) as opened:
+            purge(repo, "feat-x", yes=True)
+        assert opened, "root could delete in it without"
         assert (shared / "precious").read_text() == "x\n"
         assert shared.stat().st_mode & 0o777 == 0o755
         assert not trash_root(repo).exists()

@@ -21,6 +21,7 @@ from imi_monitor.git import runner
 from imi_monitor.git import spawn as spawning
 from imi_monitor.git.runner import Git, git_version
 from imi_monitor.model.errors import GitError
+from tests.audit_events import at_event
 from tests.helpers import ROOT, Repo, git
 from tests.limits import join
 
@@ -361,6 +362,13 @@ def test_a_git_that_is_deleted_meanwhile_is_an_error_unless_there_is_another(
     of(repo).run("status")
     monkeypatch.setenv("PATH", str(folder))
     assert failure(lambda: of(repo).run("status")).code == "git-missing"
+
+
+def test_a_git_that_is_deleted_while_it_is_started_is_an_error(repo: Repo, shim: Callable[[str], Path]) -> None:
+    program = shim("exit 0") / "git"
+    with at_event("os.posix_spawn", program.unlink) as met:
+        error = failure(lambda: of(repo).run("status"))
+    assert met and error.code == "git-missing" and "does not exist any more" in error.sentence
 
 
 def test_a_missing_work_tree(repo: Repo) -> None:

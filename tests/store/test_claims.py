@@ -12,7 +12,7 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.errors import Refused, RegistryError
-from imi_monitor.store import agents, claim_history, claim_requests, claims, db, events, worktrees
+from imi_monitor.store import agents, claim_history, claim_holder, claim_requests, claims, db, events, worktrees
 from imi_monitor.store.claims import ClaimRequest
 from tests.store.claim_kit import REPO, check_history, claim_worktree, registry, request
 
@@ -84,6 +84,7 @@ def test_the_end_of_a_claim_of_imi_leaves_the_history_of_ours(connection: sqlite
     (before,) = claim_history.list_grants(connection)
     connection.execute("UPDATE worktrees SET agent_id = 'old-1'")
     assert _current(connection).foreign
+    assert _current(connection).claimed_at == before.claimed_at, "iMi's column has the time, too"
     assert _release(connection, "boss", 1, force=True, reason="it is gone")
     (after,) = claim_history.list_grants(connection)
     assert (after.released_at, after.ended, after.taken_by, after.reason) == (
@@ -92,6 +93,25 @@ def test_the_end_of_a_claim_of_imi_leaves_the_history_of_ours(connection: sqlite
         None,
         None,
     )
+
+
+@pytest.mark.parametrize(
+    ("marks", "is_holder"),
+    [
+        ("process:{dead}", True),
+        ("tmux:%1\nprocess:{dead}", False),
+        ("process:{alive}", False),
+        ("process:{mine}", True),
+    ],
+)
+def test_a_terminal_that_is_gone_proves_nothing_alone(
+    connection: sqlite3.Connection, marks: str, is_holder: bool
+) -> None:
+    """Its user may go on in another terminal; but a pane that was recorded beside it may still be there."""
+    mine, parents = (f"{pid}/{host.start_time(pid)}" for pid in (os.getpid(), os.getppid()))
+    session = marks.format(dead=f"{os.getpid()}/1", alive=parents, mine=mine)
+    claim = claim_worktree(connection, "feat-x", request("claude-1", session=session)).claim
+    assert claim_holder.holds(claim, claim_holder.Caller(1, {"process": mine})) == is_holder
 
 
 def test_claim_and_event_are_one_transaction(connection: sqlite3.Connection) -> None:  # S2.6

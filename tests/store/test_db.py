@@ -35,6 +35,13 @@ def events_in(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
 
 
+def test_an_error_of_any_connection_names_its_file(path: str, registry: sqlite3.Connection) -> None:
+    """Programs of tests and other users of this package bring a connection of their own."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as plain, pytest.raises(RegistryError) as caught:
+        db.transact(plain, lambda inner: inner.execute("SELECT no_such_column FROM events"))
+    assert path in caught.value.sentence
+
+
 def test_a_new_registry_is_readable_only_by_its_owner(path: str, registry: sqlite3.Connection) -> None:
     db.transact(registry, events.append_row, "made")
     modes = {

@@ -4,6 +4,7 @@ progress, cancelling, several worktrees at once; and whatever text comes from ou
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -336,6 +337,12 @@ def test_progress_is_shown_as_soon_as_it_is_reported(repo: Repo) -> None:
         await wait_until(pilot, lambda: "Slow" in screen_text(app) and "checking…" not in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: "esc stops it" in screen_text(app) and "second step" in screen_text(app))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "✗ it was cancelled" in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "esc stops it" in screen_text(app) and "second step" in screen_text(app))
+        assert screen_text(app).count("second step") == 1, "the progress of the attempt before is over"
+        assert re.search(r"esc stops it  \d{1,2}s", screen_text(app)), "the time is that of this attempt"
         slow.go_on.set()
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 

@@ -101,16 +101,16 @@ def scan_ignored(
     found = IgnoredFiles(left=MOST_ENTRIES if limit is None else limit)
     for path in ignored:
         if path.endswith("/"):
-            _walk(root, path.rstrip("/"), found, _regenerable_path(path), count=True)
+            _walk(root, path.rstrip("/"), found, _regenerable_path(path))
         else:
             _judge(root, path, found)
     for path in untracked:
         if path.endswith("/"):  # git lists every untracked file, so this is a nested repository
-            _walk(root, path.rstrip("/"), found, regenerable=True, count=False)
+            _walk(root, path.rstrip("/"), found, regenerable=True)
     return found
 
 
-def _walk(root: str, start: str, found: IgnoredFiles, regenerable: bool, *, count: bool) -> None:
+def _walk(root: str, start: str, found: IgnoredFiles, regenerable: bool) -> None:
     """Check everything below one folder; inside regenerable folders only search for repositories."""
     stack = [(start, regenerable)]
     while stack:
@@ -124,14 +124,14 @@ def _walk(root: str, start: str, found: IgnoredFiles, regenerable: bool, *, coun
             _repository(root, folder, found)
             continue
         if not found.reserve(len(entries)):
-            found.missed = found.missed or (count and not all((known, *(each for _, each in stack))))
+            found.missed = found.missed or not all((known, *(each for _, each in stack)))
             return
         known = known or bool(names & {"CACHEDIR.TAG", "pyvenv.cfg"})
         for entry in entries:
             path = f"{folder}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
                 stack.append((path, known or _regenerable_name(entry.name)))
-            elif count and not known:
+            elif not known:
                 _judge(root, path, found)
 
 

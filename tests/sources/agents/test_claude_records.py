@@ -101,6 +101,19 @@ def test_a_message_cut_by_the_window_is_counted_once(tmp_path: Path) -> None:
     assert transcript.tokens == (1210, 42, 3000)
 
 
+def test_what_only_the_older_part_of_a_file_has_is_taken_from_it() -> None:
+    names = ("mode", "prompt", "turn_at", "title", "last_message", "model", "version", "branch", "cwd", "at")
+    older, newer = ClaudeReducer("x.jsonl"), ClaudeReducer("x.jsonl")
+    for name in names:
+        setattr(older, name, f"older {name}")
+    older.cost, newer.title = 0.25, "newer title"
+    newer.inherit(older)
+    assert {name: getattr(newer, name) for name in names} == {
+        name: "newer title" if name == "title" else f"older {name}" for name in names
+    }
+    assert newer.cost == 0.25
+
+
 def test_copies_of_what_was_sent_are_never_parsed() -> None:
     for kind in ("api-request", "api-request-shape", "api-request-blob", "mode", "atis-latch", "last-prompt", "tools-used",
                  "file-history-snapshot"):  # fmt: skip
