@@ -38,8 +38,8 @@ class _KnownWorktrees:
         self._folders: frozenset[str] | None = None
 
     def set_linked(self, recorded: list[str]) -> None:
-        if self._recorded != recorded:
-            self._recorded, self._folders = recorded, None
+        if self._recorded != sorted(recorded):  # it is read in two places, in two orders
+            self._recorded, self._folders = sorted(recorded), None
 
     def folders(self) -> frozenset[str]:
         """The real folders; the list is read again if git has changed it."""

@@ -6,7 +6,6 @@ They run in the worktree and may run content of a branch (`npm install`, `make`)
 from __future__ import annotations
 
 import os
-from collections import deque
 
 from imi_monitor.git import layout
 from imi_monitor.git.spawn import spawn
@@ -141,6 +140,8 @@ class _OutputTail:
     """Reports output line by line and keeps the last lines, sanitised and without secrets."""
 
     def __init__(self, context: Context) -> None:
+        from collections import deque  # 1 ms that only a trusted repository with commands needs
+
         self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._context = context
         self._pending = b""

@@ -12,9 +12,19 @@ from imi_monitor.roster import KNOWN_PREFIXES, Target
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
+    from imi_monitor.git.refs import Trunk
     from imi_monitor.git.runner import Git
 
-__all__ = ["Target", "find_worktree", "git_in", "known_repositories", "list_worktrees", "name_prefixes", "trunk_branch"]
+__all__ = [
+    "Target",
+    "find_trunk",
+    "find_worktree",
+    "git_in",
+    "known_repositories",
+    "list_worktrees",
+    "name_prefixes",
+    "trunk_branch",
+]
 
 
 def list_worktrees(context: Context, repository: layout.Repository) -> list[Target]:
@@ -66,12 +76,17 @@ def git_in(context: Context, found: Target) -> Git:
 
 
 def trunk_branch(context: Context, git: Git, remote: str | None = None) -> str:
+    """The name of the trunk's branch."""
+    return find_trunk(context, git, remote).branch
+
+
+def find_trunk(context: Context, git: Git, remote: str | None = None) -> Trunk:
     """The repository's trunk: as configured, else as the remote (default: the configured one) names it."""
     from imi_monitor.git import refs
 
     settings = context.settings
     configured = settings.text("git_settings.default_branch") or None
-    return refs.default_branch(git, remote or settings.text("git_settings.remote_name"), configured)
+    return refs.find_trunk(git, remote or settings.text("git_settings.remote_name"), configured)
 
 
 def known_repositories(context: Context) -> list[layout.Repository]:

@@ -97,7 +97,7 @@ def _made(plain: Any) -> Any:
     made: Any = type(plain)(plain.__name__, plain.__bases__, body)
     made._declared_fields = list(fields.values())
     made.__dataclass_fields__ = _StandardFields(made._declared_fields)
-    made.__init__ = _init(made._declared_fields, plain)
+    made.__init__ = _late_init(made)
     made.__eq__, made.__hash__ = _comparing(made, _compared_values(made))
     made.__repr__, made.__setattr__, made.__delattr__ = _repr, _refuse, _refuse
     made.__getstate__, made.__setstate__ = _getstate, _setstate
@@ -127,7 +127,18 @@ def _compared(made: type, values: attrgetter[Any], compare: Callable[[Any, Any],
     return lambda self, other: compare(values(self), values(other)) if other.__class__ is made else NotImplemented
 
 
-def _init(fields: list[_Field], plain: type) -> Any:
+def _late_init(made: Any) -> Any:
+    """Return an `__init__` that is replaced by a compiled one at its first call: most commands use few of the classes."""
+
+    def first_init(self: object, *values: object, **named: object) -> None:
+        if made.__init__ is first_init:
+            made.__init__ = _init(made._declared_fields, made)
+        made.__init__(self, *values, **named)
+
+    return first_init
+
+
+def _init(fields: list[_Field], made: type) -> Any:
     """The one method that is compiled for each class."""
     scope: dict[str, Any] = {"set": object.__setattr__}
     parameters, body = ["self"], [" pass"]
@@ -141,9 +152,8 @@ def _init(fields: list[_Field], plain: type) -> Any:
         parameters.append(f"{one.name}={default}" if default in scope else one.name)
         body.append(f" set(self,{one.name!r},{value})")
     exec(f"def __init__({','.join(parameters)}):\n" + "\n".join(body), scope)
-    made = scope["__init__"]
-    made.__qualname__ = f"{plain.__qualname__}.__init__"
-    return made
+    scope["__init__"].__qualname__ = f"{made.__qualname__}.__init__"
+    return scope["__init__"]
 
 
 def _comparing(made: type, values: attrgetter[Any]) -> tuple[Any, Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
 
-from imi_monitor.model import times
 from imi_monitor.model.commit import Commit
 
 TYPE_CHECKING = False
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.git.runner import Git
 
+_YEAR_1000, _YEAR_10000 = 30_610_224_000, 253_402_300_800  # seconds before and after 1970: years of four digits
 MOST_COMMITS = 1000  # callers that count commits must treat a list of this length as cut
 _FORMAT = "%H%x00%an%x00%ct%x00%s"
 
@@ -28,10 +28,8 @@ UNALTERED_HISTORY = {
 
 def commit_time(seconds: int) -> str:
     """Return a committer date as it is stored; a forged date outside the calendar becomes the epoch."""
-    try:
-        return times.stamp(datetime.fromtimestamp(seconds, UTC))
-    except (OverflowError, OSError, ValueError):
-        return times.stamp(datetime.fromtimestamp(0, UTC))
+    known = seconds if -_YEAR_1000 <= seconds < _YEAR_10000 else 0
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000000+00:00", time.gmtime(known))
 
 
 def list_commits(git: Git, *revisions: str, options: Sequence[str] = (), limit: int = MOST_COMMITS) -> list[Commit]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.fast.lean_suppress import suppress
+from imi_monitor.git.layout import has_reftable
 from imi_monitor.git.lock_files import lock_advice
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
@@ -115,7 +116,7 @@ def detach_head(git: Git, sha: str | None) -> None:
     """Detach HEAD at its commit, so that the branch is free; an unborn or detached HEAD (None) stays unchanged."""
     if sha is None:
         return
-    if _has_reftable(git.admin_dir):
+    if has_reftable(git.admin_dir):
         git.run("update-ref", "--no-deref", "HEAD", sha, settings=_NO_REFLOG)
     else:
         _replace_head(git.admin_dir, sha + "\n")
@@ -123,7 +124,7 @@ def detach_head(git: Git, sha: str | None) -> None:
 
 def restore_head(git: Git, head: str, branch: str | None) -> None:
     """Restore HEAD: its bytes, or its branch where git stores refs in a reftable."""
-    if not _has_reftable(git.admin_dir):
+    if not has_reftable(git.admin_dir):
         _replace_head(git.admin_dir, head)
     elif branch is not None:
         git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}", settings=_NO_REFLOG)
@@ -227,7 +228,3 @@ def _link(source: str, copy: str) -> None:
         import shutil
 
         shutil.copy2(source, copy, follow_symlinks=False)
-
-
-def _has_reftable(admin_dir: str) -> bool:
-    return os.path.isdir(os.path.join(admin_dir, "reftable"))

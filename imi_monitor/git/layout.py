@@ -146,6 +146,11 @@ def read_ref(common_dir: str, ref: str) -> str | None:
     return read_small(os.path.join(common_dir, ref)) or _packed(common_dir, ref)
 
 
+def has_reftable(git_dir: str) -> bool:
+    """Return whether git stores the refs of this git directory in tables, which only git reads."""
+    return os.path.isdir(os.path.join(git_dir, "reftable"))
+
+
 def points_back(admin_dir: str, path: str) -> bool:
     """Return whether the work tree's `.git` file names this admin directory."""
     target = gitfile(os.path.join(path, ".git"))

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 def _parse_json(text: str) -> object:
-    import json
+    from imi_monitor.fast import json_reader
 
-    return json.loads(text)
+    return json_reader.loads(text)
 
 
 # SQLite does not enforce column types, and other programs write the file: values are converted.

@@ -68,7 +68,7 @@ def test_the_trash_is_never_inside_a_work_tree(repo: Repo, other_disk: Path) -> 
 def test_the_git_directory_is_the_first_choice_for_the_trash(repo: Repo) -> None:
     repo.worktree("feat-x")
     with Context(str(repo.path)) as context:
-        places = trash_folder.trash_roots(targets.find_worktree(context, "feat-x"))
+        places = list(trash_folder.trash_roots(targets.find_worktree(context, "feat-x")))
     assert places == [f"{repo.path}/.git/imi/trash", f"{repo.path.parent}/.imi-trash"]
 
 

@@ -62,9 +62,11 @@ def describe_branch_deletion(deletion: BranchDeletion) -> list[str]:
 
 def delete_branches(git: Git, deletion: BranchDeletion) -> BranchDeletionResult:
     """Delete the branches. A failure is reported in the result; the worktree stays in the trash."""
+    result = BranchDeletionResult()
+    if deletion.branch is None and deletion.remote is None:
+        return result
     from imi_monitor.git import update_ref
 
-    result = BranchDeletionResult()
     try:
         if deletion.branch and deletion.sha:
             update_ref.delete_branch(git, deletion.branch, deletion.sha)

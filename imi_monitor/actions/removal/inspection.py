@@ -13,7 +13,7 @@ import os
 from imi_monitor import host
 from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.removal import file_checks, placement_checks, submodule_checks
-from imi_monitor.actions.worktree_lookup import git_in, trunk_branch
+from imi_monitor.actions.worktree_lookup import find_trunk, git_in
 from imi_monitor.git import git_admin_dir, lock_files
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import count, safe
@@ -160,7 +160,9 @@ def _ancestors() -> set[int]:
 
 def _check_branch(context: Context, inspected: WorktreeInspection, git: Git, status: GitStatus, *, deep: bool) -> None:
     """Check which commits exist only in this worktree."""
-    inspected.trunk = inspected.query("which branch is the trunk", lambda: trunk_branch(context, git))
+    trunk = inspected.query("which branch is the trunk", lambda: find_trunk(context, git))
+    if trunk is not None:
+        inspected.trunk, inspected.trunk_ref = trunk.branch, trunk.ref
     if status.branch is not None and status.branch == inspected.trunk:
         inspected.reasons.append(
             placement_checks.never("trunk", f"{safe(status.branch)} is the repository's default branch")
@@ -171,7 +173,7 @@ def _check_branch(context: Context, inspected: WorktreeInspection, git: Git, sta
     if status.branch is None:
         _check_detached(inspected, git, status.oid)
     else:
-        _check_commits(context, inspected, git, status.branch, status.oid, deep=deep)
+        _check_commits(inspected, git, status.branch, status.oid, deep=deep)
     _check_stash(inspected, git, status)
 
 
@@ -191,29 +193,25 @@ def _check_detached(inspected: WorktreeInspection, git: Git, oid: str) -> None:
         )
 
 
-def _check_commits(
-    context: Context, inspected: WorktreeInspection, git: Git, branch: str, oid: str, *, deep: bool
-) -> None:
-    from imi_monitor.git import commits, merge_proof, refs
+def _check_commits(inspected: WorktreeInspection, git: Git, branch: str, oid: str, *, deep: bool) -> None:
+    from imi_monitor.git import commits
 
-    remote = context.settings.text("git_settings.remote_name")
-    alone = inspected.query(
-        "whether its commits are pushed",
-        lambda: commits.list_commits(git, oid, options=("--not", "--remotes", "--not")),
-    )
-    inspected.trunk_ref = inspected.query(
-        "where the trunk is", lambda: refs.trunk_ref(git, remote, inspected.trunk or branch)
-    )
     base = inspected.trunk_ref
     own = inspected.query("whether it is merged", lambda: commits.list_commits(git, oid, f"^{base}")) if base else None
     if deep and base:
+        from imi_monitor.git import merge_proof
+
         inspected.proof = inspected.query("whether it is merged", lambda: merge_proof.merge_proof(git, oid, base))
     if own == [] or inspected.proof:
         return  # every commit is in the trunk
     if own and inspected.trunk:
         subjects = [f"{made.sha[:10]} {made.subject}" for made in own]
         inspected.add("unmerged", f"{_commits(own)} not in {safe(inspected.trunk)}; {_kept(branch)}", subjects, NOTE)
-    if alone and _has_remote(git, inspected):
+    if not _has_remote(git, inspected):
+        return
+    options = ("--not", "--remotes", "--not")
+    alone = inspected.query("whether its commits are pushed", lambda: commits.list_commits(git, oid, options=options))
+    if alone:
         subjects = [f"{made.sha[:10]} {made.subject}" for made in alone]
         inspected.add("unpushed", f"{_commits(alone)} on no remote; {_kept(branch)}", subjects, NOTE)
 

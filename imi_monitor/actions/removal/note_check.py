@@ -8,13 +8,13 @@ are taken from where the note lies, never from what it says.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from imi_monitor import paths
 from imi_monitor.actions.creation import creation_request
 from imi_monitor.actions.removal import trash_folder
 from imi_monitor.actions.removal.trash_note import NoteError
 from imi_monitor.fast.frozen_dataclass import replace
+from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model import names, times
 from imi_monitor.model.errors import ImiError

@@ -12,12 +12,12 @@ import os
 import shutil
 import stat
 import sys
-from contextlib import suppress
 
 from imi_monitor import host
 from imi_monitor.actions.removal import grace_period, restore, trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe

@@ -8,11 +8,11 @@ new one, git would show the old files as a change that reverts all commits since
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from imi_monitor.actions.removal import trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.git.lock_files import lock_advice
 from imi_monitor.model.errors import ImiError, Refused, RegistryError

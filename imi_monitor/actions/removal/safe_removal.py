@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
-from contextlib import suppress
 
 from imi_monitor import host, presence
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.removal import inspection, trash_folder, trash_note
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
@@ -31,6 +30,7 @@ from imi_monitor.store import claims, db, events, operations, repositories, tras
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
 
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.removal.inspection import WorktreeInspection

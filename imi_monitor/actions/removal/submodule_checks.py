@@ -7,7 +7,6 @@ stash and its unpushed commits, too.
 from __future__ import annotations
 
 import os
-from functools import partial
 
 from imi_monitor.actions.removal import file_checks
 from imi_monitor.model.errors import GitError
@@ -30,7 +29,11 @@ def check_submodules(inspected: WorktreeInspection, git: Git) -> None:
         if not os.path.lexists(os.path.join(path, ".git")):
             _check_absent(inspected, path, name)
             continue
-        inner = inspected.query(_state_of(name), partial(_open_submodule, inspected.found, git, path))
+
+        def opened(path: str = path) -> Git | None:
+            return _open_submodule(inspected.found, git, path)
+
+        inner = inspected.query(_state_of(name), opened)
         if inner is not None:
             _check_submodule(inspected, inner, path, name)
             check_submodules(inspected, inner)

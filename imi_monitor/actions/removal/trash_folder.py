@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
+from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.runner import Git
 
@@ -30,18 +32,14 @@ TEMPORARY = ".imi-new"
 GITFILE = "gitfile"  # temporary copy of the `.git` file, during a restore
 
 
-def trash_roots(found: Target) -> list[str]:
-    """Folders on the worktree's file system that can hold its trash, best first; Refused if there is none."""
+def trash_roots(found: Target) -> Iterator[str]:
+    """Yield the folders on the worktree's file system that can hold its trash, best first."""
     device = os.lstat(found.path).st_dev
     parent = os.path.dirname(found.path)
-    places = []
     if os.stat(found.repository.common_dir).st_dev == device:
-        places.append(repository_trash(found.repository.common_dir))
+        yield repository_trash(found.repository.common_dir)
     if os.stat(parent).st_dev == device and not _inside_work_tree(found, parent):
-        places.append(os.path.join(parent, SIBLING_TRASH))
-    if not places:
-        raise other_file_system(found)
-    return places
+        yield os.path.join(parent, SIBLING_TRASH)
 
 
 def repository_trash(common_dir: str) -> str:

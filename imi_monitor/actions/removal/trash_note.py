@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 
 from imi_monitor import host
 from imi_monitor.actions.removal.trash_folder import NOTE, TEMPORARY, TrashedWorktree
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
+from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import git_admin_dir
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError

@@ -7,13 +7,13 @@ described by their notes. An entry whose note cannot be used is listed with the 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.removal import note_check, purge, restore, trash_folder, trash_note
 from imi_monitor.actions.removal.trash_note import NoteError, TrashNote
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError, RegistryError

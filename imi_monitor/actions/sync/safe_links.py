@@ -11,8 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
 
+from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
