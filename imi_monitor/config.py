@@ -68,6 +68,13 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "notify.bell": (True, "", "ring the terminal's bell"),
     "notify.desktop": ("auto", "", "show desktop notifications: auto, osc9, osc777 or off"),
     "notify.title": (True, "", "show it in the window's title until the terminal has the focus"),
+    "notify.command": (
+        "",
+        "",
+        "a shell command to run: $IMI_NOTIFY_TEXT, $IMI_NOTIFY_KIND, a line for each alert on stdin",
+    ),
+    "notify.webhook": ("", "", "an address to post to: ntfy, Slack, or a server that takes JSON"),
+    "notify.webhook_shape": ("auto", "", "the form of the message: auto (by the address), ntfy, slack or json"),
     "servers.redis_url": ("", "IMI_REDIS_URL", "a team's Redis; empty: none"),
     "servers.amqp_url": ("", "IMI_AMQP_URL", "a team's RabbitMQ; empty: none"),
     "servers.postgres_url": ("", "IMI_POSTGRES_URL", "a team's PostgreSQL; empty: none"),
@@ -81,6 +88,9 @@ USER_KEYS = (
     "claims.agent",
     "claims.auto",
     "sessions.keep_days",
+    "notify.command",
+    "notify.webhook",
+    "notify.webhook_shape",
     "servers.redis_url",
     "servers.amqp_url",
     "servers.postgres_url",
@@ -90,8 +100,10 @@ _CHOICES = {
     "worktrees.branch_style": ("slash", "dash"),
     "notify.when": ("unfocused", "always", "never"),
     "notify.desktop": ("auto", "osc9", "osc777", "off"),
+    "notify.webhook_shape": ("auto", "ntfy", "slack", "json"),
 }
 _MINIMUM = {"trash.keep_days": 1, "git_settings.fetch_timeout_seconds": 1}  # others: 0
+_WEBHOOK = "notify.webhook"
 _TEMPLATE = "worktrees.path_template"
 _MOST_BYTES = 1 << 20
 
@@ -321,6 +333,8 @@ def _problem(key: str, value: object) -> str | None:
         return _TYPE_NAMES[dict]
     if key in _CHOICES and value not in _CHOICES[key]:
         return f"one of {', '.join(_CHOICES[key])}"
+    if key == _WEBHOOK and value and not str(value).startswith(("https://", "http://")):
+        return "an address that begins with https:// or http://"
     if type(value) is int and value < _MINIMUM.get(key, 0):
         return f"at least {_MINIMUM.get(key, 0)}"
     return _template_problem(value) if key == _TEMPLATE and isinstance(value, str) else None

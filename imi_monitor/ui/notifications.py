@@ -1,4 +1,4 @@
-"""Notifications by bell, desktop and window title while the dashboard's window is not focused.
+"""Notifications while the dashboard's window is not focused: bell, desktop, window title, a command, a webhook.
 
 `model.alert` decides which changes are notified; this module decides how often, and with which escape sequences.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 
 from imi_monitor import config
 from imi_monitor.model.errors import ImiError
@@ -35,6 +36,7 @@ class Notifier:
         self._settings: config.Settings | None = None
         self._notifying = False
         self._titled = False
+        self._reported: set[str] = set()
 
     def update(self, snapshot: Snapshot) -> None:
         before, self._before = self._before, snapshot
@@ -76,6 +78,9 @@ class Notifier:
 
     def _send(self, wanted: list[Alert], settings: config.Settings) -> None:
         text = summary(wanted)
+        command, webhook = settings.text("notify.command"), settings.text("notify.webhook")
+        if command or webhook:
+            self._deliver(command, webhook, settings.text("notify.webhook_shape"), wanted)
         if settings.flag("notify.bell"):
             write_to_terminal(self._app, "\a")
         if settings.text("notify.desktop") != "off":
@@ -83,6 +88,23 @@ class Notifier:
         if settings.flag("notify.title") and not self._app.app_focus:
             write_to_terminal(self._app, ("" if self._titled else _TITLE_KEPT) + f"\x1b]2;imi: {text}\x1b\\")
             self._titled, self._app.farewell = True, _TITLE_BACK
+
+    def _deliver(self, command: str, webhook: str, shape: str, wanted: list[Alert]) -> None:
+        from imi_monitor.links import notification_delivery  # imports urllib, which few need
+
+        loop = asyncio.get_running_loop()
+
+        def report(problem: str) -> None:
+            with suppress(RuntimeError):  # the dashboard has ended meanwhile
+                loop.call_soon_threadsafe(self._report, problem)
+
+        notification_delivery.deliver(command, webhook, shape, wanted, report)
+
+    def _report(self, problem: str) -> None:
+        """Show each problem once: it would come back with every notification."""
+        if problem not in self._reported:
+            self._reported.add(problem)
+            self._app.notify(problem, severity="warning", markup=False)
 
 
 def _settings() -> config.Settings:

@@ -126,6 +126,15 @@ def test_each_kind_of_notification_can_be_turned_off(
         assert not [one for one in gone if one in output]
 
 
+def test_a_command_is_run_and_its_failure_shown(tmp_path: Path) -> None:
+    settings(f'command = "cat > {tmp_path}/told; exit 3"\ntitle = false')
+    with fed(tmp_path, "busy", "taken_over") as terminal:
+        news(terminal)
+        terminal.until(b".command ended with status 3")  # the border below it is painted in pieces
+        assert (tmp_path / "told").read_text().startswith("claude-1 lost feat-api to codex-2\n")
+        finished(terminal)
+
+
 def test_notification_is_wrapped_for_tmux(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over", TMUX="/tmp/tmux-0/default,1,0") as terminal:
         news(terminal)

@@ -74,7 +74,9 @@ def test_open_with_starts_an_agent_in_tmux(
         await pilot.press("O")
         await wait_until(pilot, lambda: "Open feat-api with" in screen_text(app) and "claude" in screen_text(app))
         await pilot.press("e")  # it says why not, and stays
-        await wait_until(pilot, lambda: "no-such-editor is not installed" in screen_text(app) and len(app.screen_stack) == 2)
+        await wait_until(
+            pilot, lambda: "no-such-editor is not installed" in screen_text(app) and len(app.screen_stack) == 2
+        )
         await pilot.press("c")
         await wait_until(pilot, lambda: (tmp_path / "ran").exists())
         assert (tmp_path / "ran").read_text().strip() == str(other.path)
