@@ -84,7 +84,7 @@ def _rows(context: Context, settings: config.Settings) -> list[dict[str, object]
         if key == "IMI_DATABASE_PATH":
             value, origin = _registry(context, value, origin)
         shown = redact(value) if isinstance(value, str) else value
-        if key == "notify.webhook" and value:  # whoever knows the address can post to it
+        if key == "notify.webhook" and value:  # the address alone is enough to post to it
             shown = "/".join((*str(value).split("/")[:3], "***"))
         rows.append({"key": key, "value": shown, "origin": safe(origin), "help": config.KEYS[key][2]})
     return rows
