@@ -91,7 +91,8 @@ def _try_all(drawn: list[Mutant], folder: Path, jobs: int) -> list[tuple[Mutant,
 
 def _line(mutant: Mutant, verdict: Verdict) -> str:
     where = f"{mutant.module}:{mutant.change.line}"
-    return f"{where:<48} {verdict.outcome:<9} {verdict.seconds:6.1f} s  {verdict.by}"
+    by = verdict.by or " -> ".join(mutant.change.lines).replace("\n", " ")
+    return f"{where:<48} {verdict.outcome:<9} {verdict.seconds:6.1f} s  {by}"
 
 
 def _report(results: list[tuple[Mutant, Verdict]]) -> int:

@@ -34,7 +34,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "store/claim_queue.py": ("store/test_claim_queue.py", *_CLAIMS),
     "store/claim_history.py": ("actions/test_tasks.py", *_CLAIMS),
     "store/claim_holder.py": ("actions/test_claim_holders.py", *_CLAIMS),
-    "store/db.py": ("store/test_db.py", "store/test_registry_file.py", "store/test_full_disk.py", "store/test_kills.py"),
+    "store/db.py": (
+        "store/test_db.py", "store/test_registry_file.py", "store/test_registry_access.py", "store/test_full_disk.py",
+        "store/test_kills.py",
+    ),
     "actions/removal/safe_removal.py": _REMOVAL,
     "actions/removal/inspection.py": _REMOVAL,
     "actions/removal/file_checks.py": _REMOVAL,

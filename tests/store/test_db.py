@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import sqlite3
 import stat
@@ -33,6 +34,24 @@ def registry(path: str) -> Iterator[sqlite3.Connection]:
 
 def events_in(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+
+
+def test_what_was_closed_to_other_users_is_told_once(path: str, registry: sqlite3.Connection) -> None:
+    os.chmod(path, 0o644)
+    with closing(db.connect(path)) as first, closing(db.connect(path)) as second:
+        assert f"{path} was open to other users (mode 0644): its mode is 0600 now" in db.notes(first)
+        assert db.notes(second) == ()
+
+
+def test_a_connection_that_is_left_open_keeps_its_log(path: str, registry: sqlite3.Connection) -> None:
+    """Closing the last one would move the log into the database, which a process that ends does not wait for."""
+    registry.close()
+    left = db.connect(path)
+    db.transact(left, events.append_row, "made")
+    db.leave_open(left)
+    del left
+    gc.collect()
+    assert os.stat(path + "-wal").st_size > 0
 
 
 def test_an_error_of_any_connection_names_its_file(path: str, registry: sqlite3.Connection) -> None:

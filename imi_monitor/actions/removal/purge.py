@@ -248,20 +248,19 @@ def sweep(database: str, wanted: list[str], started: Callable[[], None]) -> None
         connection.close()
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str]) -> None:
     """Fork, and return when the child has adopted its operations, so that no recovery takes them for abandoned."""
     database, *wanted = argv
     ours, theirs = os.pipe()
     if os.fork():  # before anything is opened
         os.close(theirs)
         os.read(ours, 1)  # returns when the child closes its end, or dies
-        return 0
+        return
     os.close(ours)
     os.setsid()
     os.nice(19)
     sweep(database, wanted, lambda: os.close(theirs))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

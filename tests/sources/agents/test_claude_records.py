@@ -104,10 +104,14 @@ def test_a_message_cut_by_the_window_is_counted_once(tmp_path: Path) -> None:
 def test_what_only_the_older_part_of_a_file_has_is_taken_from_it() -> None:
     names = ("mode", "prompt", "turn_at", "title", "last_message", "model", "version", "branch", "cwd", "at")
     older, newer = ClaudeReducer("x.jsonl"), ClaudeReducer("x.jsonl")
+    older.cost, newer.title = 0.25, "newer title"
+    prompt = {"type": "user", "uuid": "u", "timestamp": BEGINNING, "message": {"content": "go"}}
+    older.add(json.dumps(prompt).encode(), BEGINNING)
+    shown = older.evidence()
     for name in names:
         setattr(older, name, f"older {name}")
-    older.cost, newer.title = 0.25, "newer title"
     newer.inherit(older)
+    assert shown is not None and newer.evidence() == shown
     assert {name: getattr(newer, name) for name in names} == {
         name: "newer title" if name == "title" else f"older {name}" for name in names
     }
