@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from imi_monitor import actions
+from imi_monitor import actions, programs
+from imi_monitor.actions.action import Action
+from imi_monitor.cli import argument_parser
 from imi_monitor.cli import help_pages as pages
 from tests.helpers import ROOT, imi
 
@@ -220,6 +223,27 @@ def test_every_verb_has_a_help_page(verb: str) -> None:
     assert action is not None
     shown = pages.of_action(action, verb)
     assert shown.lines[0].startswith(f"imi {verb}") and shown.data["command"]["words"] == list(action.words)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("action", actions.all_actions(), ids=lambda action: action.words[0])
+def test_the_examples_of_a_command_are_valid_command_lines(action: Action) -> None:
+    for command, meaning in action.examples:
+        words = shlex.split(command.removeprefix('eval "$(').removesuffix(')"'))
+        assert words[0] == "imi" and argument_parser.parse(words[1:]).action is action, command
+        assert meaning and not meaning.endswith(".") and meaning[0].islower(), meaning
+
+
+def test_the_manual_page_has_every_command_and_no_warnings() -> None:
+    page = ROOT / "docs" / "man" / "imi.1"
+    for action in actions.all_actions():
+        assert f"\n.SS {action.words[0]}\n".replace("-", "\\-") in page.read_text()
+    groff = programs.find("groff")
+    if groff is None:
+        pytest.skip("groff is not installed")
+    shown = subprocess.run(
+        [groff, "-ww", "-man", "-Tascii", str(page)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert shown.stderr == "" and "claim a worktree for one agent" in shown.stdout.lower()
 
 
 def test_help_is_wrapped_and_answers_in_json(monkeypatch: pytest.MonkeyPatch) -> None:

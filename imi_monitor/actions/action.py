@@ -162,6 +162,7 @@ class Action:
     label = ""
     help = ""  # imperative, lower case, no full stop
     more = ""  # what the help page says beyond it
+    examples: tuple[tuple[str, str], ...] = ()  # (command line, what it does) for the help page
     key = ""  # its key on the dashboard; without one it is not in the dashboard's menus
     key_bar = 0  # rank in the dashboard's key bar, the highest first; 0: not in the bar
     requires: tuple[str, ...] = ()  # names of ui.command_conditions that must hold for the selected worktree

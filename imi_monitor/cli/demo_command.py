@@ -21,6 +21,7 @@ class DemoVerb(FrontEndVerb):
     words = ("demo",)
     group = "Status"
     label = "Demonstration"
+    examples = (("imi demo", "open a dashboard over three acting agents in a temporary folder"),)
     help = "show a temporary repository with six worktrees and simulated agents, then delete it"
     more = "Nothing of yours is touched: the demonstration has its own folder and its own registry."
     arguments = (

@@ -8,7 +8,7 @@ from imi_monitor import __version__, actions
 from imi_monitor.actions.action import GLOBAL_OPTIONS, GROUPS, Action, Argument, Option, Outcome
 from imi_monitor.model import columns
 from imi_monitor.model.errors import UsageError
-from imi_monitor.model.styled_text import HEADING, NAME, join, styled
+from imi_monitor.model.styled_text import HEADING, MUTED, NAME, join, styled
 from imi_monitor.model.text import safe
 
 _WIDEST_LEFT = 28
@@ -43,7 +43,14 @@ def page(action: Action, verb: str) -> list[str]:
         *_table("Arguments", [(_argument(argument), argument.help) for argument in action.arguments]),
         *_table("Options", option_rows(action.options)),
         *_other_spellings(action.options),
+        *(["", styled("Examples:", HEADING), *_example_lines(action)] if action.examples else []),
         *(["", f"Also: {', '.join('imi ' + word for word in others)}"] if others else []),
+    ]
+
+
+def _example_lines(action: Action) -> list[str]:
+    return [
+        line for command, meaning in action.examples for line in (f"  {command}", styled(f"      {meaning}", MUTED))
     ]
 
 
@@ -147,6 +154,7 @@ def _data(action: Action) -> dict[str, object]:
         "group": action.group,
         "key": action.key or None,
         "help": action.help,
+        "examples": [{"command": command, "help": meaning} for command, meaning in action.examples],
         "arguments": [
             {"name": one.name, "help": one.help, "optional": one.optional or one.rest, "several": one.rest}
             for one in action.arguments

@@ -45,6 +45,7 @@ class _ShellAction(Action):
 class ShellInitAction(_ShellAction):
     words = ("shell-init",)
     label = "Shell"
+    examples = (('eval "$(imi shell-init zsh)"', "in ~/.zshrc"),)
     help = 'print the shell function and the completion: eval "$(imi shell-init zsh)"'
     more = """
     In ~/.zshrc or ~/.bashrc: eval "$(imi shell-init zsh)" (or bash); in ~/.config/fish/config.fish:

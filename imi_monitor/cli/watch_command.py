@@ -14,6 +14,7 @@ class WatchVerb(FrontEndVerb):
     words = ("watch",)
     group = "Status"
     label = "Watch"
+    examples = (("imi watch --once", "the state as one JSON object"),)
     help = "stream the state and then every change, one JSON object per line"
     more = """
     Without REPO: the repository around you, or all registered ones. It ends with ctrl-c or when its reader goes away.

@@ -28,6 +28,10 @@ class ClaimAction(Action):
     words = ("claim",)
     group = "Claims"
     label = "Claim"
+    examples = (
+        ("imi claim feat-user-auth --task T-42", "claim it for a task"),
+        ("imi claim feat-user-auth --wait 600", "wait in line for at most ten minutes"),
+    )
     help = "claim a worktree for one agent"
     more = (
         "The first agent that claims a worktree holds it; claiming again renews the claim. Another living process or terminal"

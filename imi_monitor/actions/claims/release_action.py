@@ -29,6 +29,7 @@ class ReleaseAction(Action):
     words = ("release",)
     group = "Claims"
     label = "Release"
+    examples = (("imi release feat-user-auth --outcome completed", "release it and record that the task is done"),)
     help = "release a claimed worktree"
     more = (
         "Only the owner can, and only while nothing is uncommitted in the tree (--dirty-ok leaves the changes for the next"

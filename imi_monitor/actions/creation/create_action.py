@@ -89,6 +89,10 @@ class _CreateAction(Action):
 
 class FeatAction(_CreateAction):
     words = ("feat", "fix", "aiops", "devops")
+    examples = (
+        ("imi feat user-auth", "make feat-user-auth on the branch feat/user-auth"),
+        ("imi feat user-auth --from v1.2", "start from the tag v1.2"),
+    )
     help = "make a worktree for a feature (or a fix, aiops, devops), or go to it"
     arguments = (_NAME, _REPO)
 

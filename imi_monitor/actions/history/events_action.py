@@ -58,6 +58,7 @@ class EventsAction(Action):
     words = ("events",)
     group = "Status"
     label = "Events"
+    examples = (("imi events --follow --type 'worktree.*'", "print events of worktrees as they happen"),)
     help = "list the events: claims, new, removed and synced worktrees, sessions"
     more = """
     Without options the last 50 events; `--follow` starts with the last 10 and prints new ones until Ctrl-C.

@@ -51,6 +51,7 @@ class SessionsAction(Action):
     words = ("sessions", "session list")
     group = "Agents"
     label = "Sessions"
+    examples = (("imi sessions --state failed --since 2h", "the sessions that failed in the last two hours"),)
     help = "list the sessions of agents, newest first"
     more = f"""Of all repositories, or the one given with --repo. States: {", ".join(STATE_WORDS)}. The setting
     sessions.keep_days says how long they are kept; `imi session show ID` prints one from its start."""

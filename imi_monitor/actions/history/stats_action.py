@@ -82,6 +82,7 @@ class StatsAction(Action):
     words = ("stats",)
     group = "Agents"
     label = "Statistics"
+    examples = (("imi stats --by agent --since 7d", "the numbers of each agent for a week"),)
     help = "count tasks, sessions, time, failures, tokens, files and commits per agent and worktree"
     more = """Tasks are those of `imi tasks`. Waiting means for a person; idle means between two turns. Tokens count whole
     sessions, also their part before this time. Commits are those of the worktree's branch made while the agent held its

@@ -48,6 +48,7 @@ class _HooksAction(Action):
 class InstallHooksAction(_HooksAction):
     words = ("hooks install",)
     label = "Install hooks"
+    examples = (("imi hooks install claude --dry-run", "show what would change in which file"),)
     help = "add hooks to the agents' settings, so that imi sees each step at once"
     more = """
     imi sees agents without hooks too; hooks make it exact and instant, above all that an agent waits for an answer. A

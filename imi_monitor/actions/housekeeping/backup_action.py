@@ -34,6 +34,7 @@ class BackupAction(Action):
     words = ("backup",)
     group = "Setup"
     label = "Back up"
+    examples = (("imi backup", "write a copy of the registry beside it"),)
     help = "write the registry with its history, the notes of the trash and the configuration into one file"
     more = """
     Without FILE: a new file in imi's state folder (`imi paths`). Others may write meanwhile; the copy is one consistent

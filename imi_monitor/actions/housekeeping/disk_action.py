@@ -79,6 +79,7 @@ class DiskAction(Action):
     words = ("disk",)
     group = "Status"
     label = "Disk use"
+    examples = (("imi disk --oldest", "what was not changed for the longest time first"),)
     help = "show what each worktree, the trash and git's own data use on disk, largest first"
     more = """
     Without NAME: all worktrees of the repository around you, or of all registered ones. Objects that the worktrees of a

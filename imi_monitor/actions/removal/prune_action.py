@@ -46,6 +46,7 @@ class PruneAction(Action):
     words = ("prune", "cleanup")
     group = "Merge and remove"
     label = "Prune"
+    examples = (("imi prune --dry-run", "list what would be pruned, and why"),)
     help = "forget missing worktrees, put merged and clean ones into the trash, name orphaned folders"
     key = "P"
     more = """Branches stay. Merged means proven: by ancestry, by content, or by the same changes (squash, rebase); a branch

@@ -124,6 +124,10 @@ class RemoveAction(_RemovalAction):
     words = ("remove", "rm")
     group = "Merge and remove"
     label = "Remove"
+    examples = (
+        ("imi remove feat-user-auth --dry-run", "show whether it would be removed, and why not"),
+        ("imi remove feat-user-auth --force", "move it to the trash with its uncommitted files"),
+    )
     help = "move a worktree into the trash, after looking whether anything would be missed"
     more = """Everything goes into the trash as it is, ignored files and half-done merges too; `imi undo` brings it back.
     The branch stays unless --delete-branch is given and it is proven to be merged."""

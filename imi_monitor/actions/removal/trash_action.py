@@ -29,6 +29,7 @@ class UndoAction(Action):
     group = "Merge and remove"
     needs_registry = False
     label = "Undo"
+    examples = (("imi undo", "restore the worktree that was removed last"),)
     returns_path = True
     help = "bring back the worktree that was removed last, with everything in it"
     more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
@@ -132,6 +133,7 @@ class TrashRestoreAction(Action):
     group = "Merge and remove"
     needs_registry = False
     label = "Restore"
+    examples = (("imi trash restore feat-user-auth", "restore it by its name"),)
     returns_path = True
     help = "restore a worktree from the trash, like `imi undo`"
     arguments = (Argument("which", "id or name from `imi trash list`"),)

@@ -30,6 +30,10 @@ class ReviewAction(Action):
     words = ("review", "pr")
     group = "Worktrees"
     label = "Review a pull request"
+    examples = (
+        ("imi review 123", "make a worktree for pull request 123, or update it"),
+        ("imi review ana:tidy-cart", "the branch tidy-cart of ana's fork"),
+    )
     help = "make a worktree for a pull request, or update it"
     more = """
     Give 123, #123, the address of its page (GitHub, also enterprise, Gitea, GitLab), or owner:branch. With `gh` logged in

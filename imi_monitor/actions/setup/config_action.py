@@ -21,6 +21,7 @@ class ConfigAction(Action):
     words = ("config",)
     group = "Setup"
     label = "Settings"
+    examples = (("imi config ui.theme", "one setting, its value and where it comes from"),)
     help = "show every setting, its value and its origin"
     more = (
         "The last one wins of: default, ~/.config/iMi/config.toml, the cluster's .iMi/config.toml, environment, --db."

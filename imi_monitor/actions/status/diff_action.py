@@ -27,6 +27,10 @@ class DiffAction(Action):
     words = ("diff",)
     group = "Status"
     label = "Diff"
+    examples = (
+        ("imi diff feat-user-auth --trunk", "all that its branch brings"),
+        ("imi diff --file src/api.py", "one file in full"),
+    )
     help = "show the uncommitted changes of a worktree, or its changes against the trunk"
     more = """
     Without an option: all changes since the last commit, untracked files included.

@@ -115,6 +115,7 @@ class GoAction(Action):
     words = ("go",)
     group = "Worktrees"
     label = "Go to a worktree"
+    examples = (("imi go auth", "change to the worktree whose name fits best (with the shell function)"),)
     returns_path = True
     help = "print the path of the best-matching worktree, by its name, branch or repository"
     more = """

@@ -37,6 +37,7 @@ class LogAction(Action):
     words = ("log",)
     group = "Status"
     label = "Log"
+    examples = (("imi log feat-user-auth -n 50", "its last 50 commits"),)
     help = "list the commits of a worktree's branch: its own first, then those of the trunk"
     more = """
     The column By shows the owner of the worktree's claim at the time of the commit, else the commit's author.

@@ -80,6 +80,10 @@ class StatusAction(Action):
     words = ("status",)
     group = "Status"
     label = "Status of all worktrees"
+    examples = (
+        ("imi status --watch", "keep the table up to date"),
+        ("imi status feat-user-auth --json", "one worktree, for a script"),
+    )
     help = "show each worktree's owner, branch, distance to its upstream, changed files and last change"
     more = """
     Staged, Changed, New and Conflicts count files; ? marks a value that could not be read, and Note says why.

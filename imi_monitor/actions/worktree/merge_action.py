@@ -50,6 +50,7 @@ class MergeAction(Action):
     words = ("merge",)
     group = "Merge and remove"
     label = "Merge"
+    examples = (("imi merge feat-user-auth --close", "merge it into its base, then move it to the trash"),)
     help = "merge a worktree's branch into its base, after showing whether it conflicts"
     key = "i"
     more = """Refuses uncommitted changes on either side. The worktree and the branch stay; --close puts the worktree
