@@ -55,7 +55,10 @@ clean:
 # A recent pip writes a console script that starts 4 ms faster than an old one's, so pip comes first.
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "imi needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
+	@echo "installing imi and what it needs into $(VENV), once; this takes about a minute" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "  1 of 2: pip" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=26'
+	@echo "  2 of 2: imi, its libraries and its development tools" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 _WELCOME = """\
 imi shows the git worktrees that your coding agents work in: their owners, changes, and what to review.
 
-There is nothing to show yet: you are not inside a git repository, and none is registered. First steps, inside one:
+There is nothing to show yet: you are not inside a git repository, and none is registered. See it at work first:
+
+  imi demo           open a dashboard over three acting agents, in a temporary folder
+
+Then, inside a repository:
 
   imi feat NAME      make a worktree on a new branch
   imi review 123     open a pull request in its own worktree
