@@ -30,7 +30,6 @@ _KEPT = frozenset(
         "GIT_SSL_NO_VERIFY",
     )
 )
-_DROPPED = frozenset(("LANGUAGE", "SSH_ASKPASS", "PATH"))
 _FIXED = {
     "LC_ALL": "C.UTF-8",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -58,7 +57,7 @@ def git_environment(settings: list[tuple[str, str]]) -> dict[str, str]:
     env = {
         name: value
         for name, value in os.environ.items()
-        if name not in _DROPPED and (not name.startswith("GIT_") or name in _KEPT)
+        if name != "LANGUAGE" and (not name.startswith("GIT_") or name in _KEPT)
     }
     env["PATH"] = programs.search_path()
     if not programs.is_outside(env.get("GIT_EXEC_PATH", "/")):

@@ -82,9 +82,9 @@ def join(
     return int(made.lastrowid or 0)
 
 
-def leave(connection: sqlite3.Connection, seq: int) -> bool:
-    """Delete the waiter; False when it was deleted before."""
-    return connection.execute("DELETE FROM claim_queue WHERE seq = ?", (seq,)).rowcount == 1
+def leave(connection: sqlite3.Connection, seq: int) -> None:
+    """Delete the waiter, unless it was deleted before."""
+    connection.execute("DELETE FROM claim_queue WHERE seq = ?", (seq,))
 
 
 def list_waiters(
@@ -107,10 +107,11 @@ def first_ready(
     return next((waiter for row in rows if (waiter := WaiterRow(row)).ready), None)
 
 
-def remove_gone(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> int:
-    """Delete the waiters that will never claim; returns how many."""
-    gone = [waiter.seq for waiter in list_waiters(connection, repo_name, worktree_name) if waiter.gone]
-    return sum(leave(connection, seq) for seq in gone)
+def remove_gone(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> None:
+    """Delete the waiters that will never claim."""
+    for waiter in list_waiters(connection, repo_name, worktree_name):
+        if waiter.gone:
+            leave(connection, waiter.seq)
 
 
 def is_waiting(connection: sqlite3.Connection, seq: int) -> bool:

@@ -315,6 +315,31 @@ def claimers(repo: Repo, tree: Repo, rounds: int) -> None:
     assert outcomes
 
 
+def test_a_git_that_begins_to_write_head_at_the_move_stops_the_removal(repo: Repo, tree: Repo) -> None:
+    """The lock files are listed before; a commit or a checkout may begin between that and our change of HEAD."""
+    before, lock = fingerprint(repo, tree.path), repo.path / ".git" / "worktrees" / "feat-x" / "HEAD.lock"
+    locking = at_event("open", lambda: lock.write_text("theirs\n"), when=lambda path, *_: path == str(lock))
+    with locking as met, pytest.raises(ImiError) as refused:
+        remove(repo, "feat-x")
+    assert met and refused.value.code == "busy" and str(lock) in refused.value.sentence
+    assert lock.read_text() == "theirs\n"
+    lock.unlink()
+    assert_same(fingerprint(repo, tree.path), before)
+
+
+def test_a_git_that_begins_to_write_head_at_the_restore_keeps_its_lock(repo: Repo, tree: Repo) -> None:
+    before, lock = fingerprint(repo, tree.path), repo.path / ".git" / "worktrees" / "feat-x" / "HEAD.lock"
+    remove(repo, "feat-x")
+    locking = at_event("open", lambda: lock.write_text("theirs\n"), when=lambda path, *_: path == str(lock))
+    with locking as met, pytest.raises(ImiError) as refused:
+        undo(repo)
+    assert met and refused.value.code == "busy" and str(lock) in refused.value.sentence
+    assert lock.read_text() == "theirs\n"
+    lock.unlink()
+    act("list", cwd=repo.path)  # the next command completes it
+    assert_same(fingerprint(repo, tree.path), before)
+
+
 WRITER = """
 import os, sys
 number = 0

@@ -48,6 +48,11 @@ def test_a_process_does_not_belong_to_an_ended_session_with_its_pid() -> None:
     assert len(merge([process, Sighting("claude", "s", "/a", pid=7, pid_started="9", alive=False)])) == 2
 
 
+def test_sightings_without_a_process_belong_to_no_session_without_one() -> None:
+    unknown = Sighting("claude", None, "/a", evidence=said("title"))
+    assert len(merge([Sighting("claude", "s", "/b"), unknown])) == 2
+
+
 def test_a_proof_of_life_wins_over_a_proof_of_an_end() -> None:
     (one,) = merge([Sighting("claude", "s", "/a", alive=False), Sighting("claude", "s", "/a", pid=7, alive=True)])
     assert one.alive is True
