@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from imi_monitor import programs
 from tests.helpers import Repo
@@ -19,6 +20,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+
+# How long an example takes says more about the machine than about the code; examples share the folders of their test.
+settings.register_profile(
+    "imi", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("imi")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

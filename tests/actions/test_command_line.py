@@ -47,14 +47,14 @@ def test_parsing_the_command_line_gives_the_same_request(verb: str, values: dict
     assert parsed.request.values == values
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(name=TEXT, reason=TEXT)
 def test_any_text_survives_the_command_line(name: str, reason: str) -> None:
     values: dict[str, object] = {"name": name, "reason": reason}
     assert argument_parser.parse(words("claim", values)[1:]).request.values == values
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(parts=st.lists(TEXT, min_size=1, max_size=4))
 def test_a_shell_reads_the_line_as_the_same_words(parts: list[str]) -> None:
     line = command_line.line(parts)

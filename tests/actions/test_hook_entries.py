@@ -175,7 +175,7 @@ def _settings_texts(draw: st.DrawFn) -> str:
     return blank() + listed("{", members, "}") + blank()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(_settings_texts())
 def test_any_layout_is_restored_to_the_byte(text: str) -> None:
     done = hook_entries.add_hooks(text, GROUPS)
@@ -183,7 +183,7 @@ def test_any_layout_is_restored_to_the_byte(text: str) -> None:
     assert hook_entries.remove_hooks(done.text, done.made, done.insides) == text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text('{}[]",:/*\\ \nabhooks1', max_size=40))
 def test_no_text_crashes_the_parser(text: str) -> None:
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model.errors import ImiError, Refused, UsageError
@@ -182,12 +182,7 @@ def run(layout: Layout) -> None:
         shutil.rmtree(base)
 
 
-SOME = settings(
-    max_examples=30,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+SOME = settings(max_examples=30, database=None)
 
 
 @SOME

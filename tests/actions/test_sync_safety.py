@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.actions.context import Context
@@ -441,7 +441,7 @@ class TestExclude:
         world.sync()
         assert world.exclude.read_bytes() == rest + (b"\n" if rest == b"no end" else b"") * 0 + b"later\n"
 
-    @settings(max_examples=100, deadline=None, database=None)
+    @settings(max_examples=100, database=None)
     @given(
         before=st.binary(max_size=40),
         after=st.binary(max_size=40),
@@ -583,14 +583,7 @@ def _property(world: World, sources: list[tuple[str, str, str]], entries: list[t
     oracle.check()
 
 
-_GENERATED = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    "database": None,
-}
-
-
-@settings(max_examples=40, **_GENERATED)
+@settings(max_examples=40, database=None)
 @given(sources=_sources, entries=_entries)
 def test_generated_trees(
     world: World, sources: list[tuple[str, str, str]], entries: list[tuple[str, str]]
@@ -600,7 +593,7 @@ def test_generated_trees(
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-@settings(max_examples=500, **_GENERATED)
+@settings(max_examples=500, database=None)
 @given(sources=_sources, entries=_entries)
 def test_generated_trees_long(
     world: World, sources: list[tuple[str, str, str]], entries: list[tuple[str, str]]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.git import git_diff
@@ -278,7 +278,7 @@ def test_a_bare_repository_has_no_diff(tmp_path: Path) -> None:
 TEXT = st.binary(max_size=60).map(lambda text: text.replace(b"\0", b"\n"))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25)
 @given(
     st.dictionaries(st.sampled_from(["README.md", "src/api.py", "new", "sp ace/x"]), st.tuples(TEXT, TEXT), min_size=1)
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor import programs
@@ -253,7 +253,7 @@ def _configs(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(text=_configs())
 def test_the_byte_scan_finds_every_key_that_git_reads(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config"

@@ -26,7 +26,7 @@ def test_good_names_are_accepted(name: str) -> None:
     assert names.name_problem(name) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(min_size=1, max_size=30))
 def test_a_good_name_makes_a_branch_git_accepts(name: str) -> None:
     if names.name_problem(name) is None:
@@ -36,7 +36,7 @@ def test_a_good_name_makes_a_branch_git_accepts(name: str) -> None:
         assert done.returncode == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda s: "\0" not in s)
 )

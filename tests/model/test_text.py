@@ -63,7 +63,7 @@ def test_combining_marks_do_not_pile_up() -> None:
     assert safe("e" + "\u0301" * 50).count("\u0301") <= 8
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=3000)
 @given(st.one_of(st.text(max_size=60), st.binary(max_size=60)))
 def test_any_text_becomes_printable(text: str | bytes) -> None:  # T3
     assert harmless(safe(text))
@@ -99,7 +99,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(VALUES, st.sampled_from([0, 2]))
 def test_our_json_is_json(value: object, indent: int) -> None:
     text = json_writer.dumps(value, indent)

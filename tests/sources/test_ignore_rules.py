@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.sources.files.ignore_rules import IgnoreRules
@@ -93,7 +93,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Repo:
     return Repo(Path(base))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200)
 @given(st.lists(RULE, max_size=5), st.lists(RULE, max_size=3), st.lists(PATH, min_size=1, max_size=8, unique=True))
 def test_generated_rules_are_decided_as_by_git(
     shared: Repo, top: list[str], nested: list[str], paths: list[str]

@@ -66,7 +66,7 @@ def test_a_session_is_recorded_from_start_to_end(kept: sqlite3.Connection) -> No
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(looks=st.lists(st.tuples(st.sampled_from(STATES), st.integers(0, 30), st.booleans(), st.integers(1, 3))))
 def test_any_observations_lead_through_allowed_status_steps(looks: list[tuple[str, int, bool, int]]) -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:

@@ -117,7 +117,7 @@ _over = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.sampled_fr
 
 
 @given(_pieces, _over)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_line_renderer_draws_what_textual_draws(
     pieces: list[tuple[str, str]], over: list[tuple[int, int, str]]
 ) -> None:

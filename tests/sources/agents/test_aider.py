@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
@@ -234,9 +234,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(max_examples=80)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=30))
 def test_aider_lines_of_any_shape_raise_nothing(place: Place, pieces: list[str]) -> None:
     place.path.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model import times
@@ -474,7 +474,7 @@ def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
     return made
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_any_field_of_a_claude_record_may_have_any_value(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -511,7 +511,7 @@ _CONVERSATION: list[dict[str, Any]] = []
 BEGINNING = "2026-11-18T08:00:00.000000+00:00"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(fields=st.dictionaries(st.sampled_from(
     ["pid", "sessionId", "cwd", "procStart", "startedAt", "status", "waitingFor", "updatedAt", "statusUpdatedAt",
      "version", "tmux", "name", "kind", "pidDomain", "jobId"]), JSON), other=JSON)  # fmt: skip
@@ -522,7 +522,7 @@ def test_a_registry_entry_may_have_any_values(fields: dict[str, Any], other: Any
     assert entry is None or entry.at is None or times.parse(entry.at) is not None
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60)
 @given(
     job=JSON,
     meta=JSON,

@@ -523,7 +523,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_any_value_in_any_field_raises_nothing(data: st.DataObject) -> None:
     reducer = CodexReducer("fuzz")
@@ -541,7 +541,7 @@ def test_any_value_in_any_field_raises_nothing(data: st.DataObject) -> None:
     reducer.take_events()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200))
 def test_any_bytes_in_a_rollout_raise_nothing(data: bytes) -> None:
     reducer = CodexReducer("fuzz")

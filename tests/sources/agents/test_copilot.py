@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model import times
@@ -267,9 +267,7 @@ LINES = [json.loads(json.dumps(step["event"])) for name in SCENARIOS for step in
 FIELDS = sorted({key for line in LINES for key in (*line, *line["data"])})
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(max_examples=80)
 @given(st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(FIELDS), JSON), max_size=12), st.binary(max_size=20))
 def test_fields_of_any_type_raise_nothing(
     place: Place, changed: list[tuple[dict[str, Any], str, Any]], noise: bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from imi_monitor.sources.agents.copilot.reader import read_workspace
@@ -48,7 +48,6 @@ def test_a_missing_or_torn_file_is_empty(tmp_path: Path) -> None:
     assert read_workspace(str(path)) == {}
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet=" ab:'\"|>-#\n\t[{&*!~\\\r", max_size=60))
 def test_no_text_raises_an_exception(tmp_path: Path, text: str) -> None:
     path = tmp_path / "workspace.yaml"

@@ -413,7 +413,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_any_value_in_any_field_raises_nothing(data: st.DataObject) -> None:
     reducer = GeminiReducer("fuzz")

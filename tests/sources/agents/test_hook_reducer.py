@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, PLANNING, RUNNING, WAITING
@@ -309,7 +309,7 @@ def _after(records: list[HookRecord]) -> HookReducer:
     return reducer
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(st.lists(st.tuples(st.sampled_from(_EVENTS), st.sampled_from("12")), max_size=30))
 @example([(_EVENTS[7], "1"), (_EVENTS[7], "2"), (_EVENTS[8], "1"), (_EVENTS[19], "1")])  # compacts behind a closed call
 def test_needed_records_keep_the_result(events: list[tuple[Callable[[str], dict[str, Any]], str]]) -> None:
@@ -332,7 +332,7 @@ _FIELDS = ("hook_event_name", "cwd", "tool_name", "tool_input", "tool_response",
            "notification_type", "message", "model", "source", "ask", "details", "is_interrupt", "error")  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(["claude", "codex", "gemini", "opencode", "other"]),
     st.sampled_from(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
@@ -365,9 +365,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(max_examples=60)
 @given(JSON, JSON, st.sampled_from(["", "{", "[]", "null", '"x"', "{}"]) | st.none())
 def test_fields_of_any_type_raise_nothing(place: Place, message: Any, part: Any, raw: str | None) -> None:
     place.book.execute("delete from session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from imi_monitor.sources.agents import known_programs
@@ -86,7 +86,6 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=15), st.lists(WORDS | st.text(max_size=8), max_size=8), st.none() | st.text(max_size=30))
 def test_any_command_line_raises_nothing(comm: str, argv: list[str], exe: str | None) -> None:
     found = match(comm, argv, exe)
