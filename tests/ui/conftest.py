@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import textual._wait
+import textual.app
+import textual.pilot
 
-# Textual's pilot considers an app idle after 20 ms with little CPU use, and asks twice for each key. A quarter of that is
-# enough for the dashboard, which does not animate; a third of the time of these tests was spent in these pauses.
-textual._wait.SLEEP_GRANULARITY /= 4
-textual._wait.SLEEP_IDLE /= 4
+from tests.ui import idle
+
+for module in (textual._wait, textual.app, textual.pilot):
+    module.wait_for_idle = idle.wait_for_idle  # type: ignore[attr-defined]
