@@ -103,7 +103,7 @@ def _server() -> str:
 def _stop(server: subprocess.Popen[bytes], alive: int) -> None:
     if server.poll() is None:
         os.close(alive)
-        server.wait(10)
+        server.wait(90)
 
 
 def _preload() -> None:

@@ -11,13 +11,15 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests import fork_server
+from tests.limits import LIMIT
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -171,6 +173,20 @@ def tree_hash(root: Path, skip: Sequence[str] = ()) -> dict[str, str]:
             else:
                 found[relative] = f"{stat.S_IFMT(info.st_mode):o} {stat.S_IMODE(info.st_mode):o}"
     return found
+
+
+def wait_for(condition: Callable[[], object], seconds: float = LIMIT) -> None:
+    """Return when the condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; a zombie that its new parent has not waited for does not run."""
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(listed.stdout.strip()) and not listed.stdout.startswith("Z")
 
 
 def fill(path: Path) -> None:

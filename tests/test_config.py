@@ -265,7 +265,7 @@ def test_hot_verbs_need_no_toml_parser_for_a_plain_file() -> None:
     write(IMI)
     program = "import sys; from imi_monitor import config; print(config.database_path(None), 'tomllib' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=90
     )
     assert done.stdout.split() == ["/data/iMi.db", "False"]
 

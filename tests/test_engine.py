@@ -229,14 +229,14 @@ def test_created_and_removed_worktrees_appear_and_disappear(repo: Repo, watcher:
     async def work() -> None:
         async with live(repo) as made:
             other = await asyncio.to_thread(repo.worktree, "feat-new")
-            await until(made, lambda s: any(w.key.worktree == "feat-new" and w.git for w in s.worktrees), 3)
+            await until(made, lambda s: any(w.key.worktree == "feat-new" and w.git for w in s.worktrees))
             await until(made, lambda s: tree(s, "feat-new").watched == "live")
             other.write("README.md", "in the new worktree\n")
             await until(made, lambda s: tree(s, "feat-new").last_change)
             shutil.rmtree(other.path)
-            await until(made, lambda s: tree(s, "feat-new").missing, 3)
+            await until(made, lambda s: tree(s, "feat-new").missing)
             repo.git("worktree", "prune")
-            await until(made, lambda s: all(w.key.worktree != "feat-new" for w in s.worktrees), 3)
+            await until(made, lambda s: all(w.key.worktree != "feat-new" for w in s.worktrees))
 
     run(work)
 
@@ -253,7 +253,7 @@ def test_a_worktree_folder_that_is_replaced_is_watched_again(repo: Repo, watcher
             await until(made, lambda s: tree(s, "feat-a").watched == "live" and not tree(s, "feat-a").missing)
             await asyncio.sleep(1.5)
             other.write("README.md", "after the replacement\n")
-            await until(made, lambda s: (g := tree(s, "feat-a").git) and g.unstaged == 1, 6)
+            await until(made, lambda s: (g := tree(s, "feat-a").git) and g.unstaged == 1)
 
     run(work)
 

@@ -346,10 +346,10 @@ def test_the_watcher_process_imports_no_module_of_the_worktree(planted: Planted)
         watcher = WatchfilesWatcher()
         await watcher.start()
         try:
-            await until(lambda: watcher._process is not None and watcher._process.pid, 8)
+            await until(lambda: watcher._process is not None and watcher._process.pid, 90)
             assert watcher._process is not None
             cwd = f"/proc/{watcher._process.pid}/cwd"
-            await until(lambda: os.path.exists(cwd) and os.readlink(cwd) == "/", 8)
+            await until(lambda: os.path.exists(cwd) and os.readlink(cwd) == "/", 90)
             await asyncio.sleep(0.5)
         finally:
             await watcher.close()

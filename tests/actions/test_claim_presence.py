@@ -85,7 +85,7 @@ def test_a_presence_lock_without_a_name_counts_as_a_claim(cluster: Repo, lock: P
         os.mkfifo(lock)
     else:
         lock.write_text({"empty": "", "broken": "{not json", "no-owner": '{"agent_id": null}'}[kind])
-    refused = imi("claim", "x", "--agent", "codex-1", cwd=cluster.path, timeout=20)
+    refused = imi("claim", "x", "--agent", "codex-1", cwd=cluster.path, timeout=90)
     assert (refused.code, "does not name" in refused.err) == (1, True)
 
 

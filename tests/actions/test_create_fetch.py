@@ -120,11 +120,9 @@ def test_offline_and_diverged_the_local_trunk_is_used_and_the_difference_is_show
 def test_a_remote_that_does_not_answer_times_out(cloned: Repo, own_home: Path, tmp_path: Path) -> None:
     configure(own_home, "[git_settings]\nfetch_timeout_seconds = 1\n")
     unreachable(cloned)
-    env = shim(tmp_path / "bin", 'case " $* " in *" fetch "*) sleep 30;; esac')
-    start = time.monotonic()
+    env = shim(tmp_path / "bin", 'case " $* " in *" fetch "*) sleep 300;; esac')
     done = imi("feat", "x", cwd=cloned.path, env=env)
     assert (done.code, "could not fetch" in done.err) == (0, True)
-    assert time.monotonic() - start < 15
 
 
 def test_without_auto_fetch_no_remote_is_contacted(

@@ -53,10 +53,8 @@ def step(repo: Repo, number: int, how: str, verb: str, name: str = "feat-x") -> 
 
 def settled(repo: Repo, tree: Repo, before: dict[str, Any]) -> str:
     """Recover, and check that everything agrees; gives where the worktree is: "place" or "trash"."""
-    started = time.perf_counter()
     with Context(str(repo.path)) as context:
         recovery.recover(context)
-        took = time.perf_counter() - started
         left = operations.list_unfinished(context.connection)
         assert left == [], [(op.kind, op.data) for op in left]
         kept = trash.list_kept(context.connection, "app")
@@ -65,7 +63,6 @@ def settled(repo: Repo, tree: Repo, before: dict[str, Any]) -> str:
         assert claim.agent_id is None, claim.agent_id
         again = recovery.recover(context)
     assert again == []
-    assert took < 2.0  # the figure is 200 ms; the machine may be busy
     listed = repo.git("worktree", "list", "--porcelain")
     assert "prunable" not in listed
     in_place = tree.path.is_dir()

@@ -285,43 +285,43 @@ def test_status_and_list_change_nothing(busy: Repo, tmp_path: Path) -> None:
     connection.close()
 
 
-def slow_git(tmp_path: Path, seconds: float) -> str:
+def slow_git(tmp_path: Path, wait: str) -> str:
     """A PATH whose git takes its time for `status`."""
     real = shutil.which("git")
     folder = tmp_path / "slow"
     folder.mkdir()
     (folder / "git").write_text(
-        f'#!/bin/sh\ncase " $* " in *" status "*) : > {folder}/started; sleep {seconds};; esac\nexec {real} "$@"\n'
+        f'#!/bin/sh\ncase " $* " in *" status "*) : > {folder}/started; {wait};; esac\nexec {real} "$@"\n'
     )
     (folder / "git").chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
 
 
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one processor reads one after the other")
 def test_worktrees_are_read_concurrently(busy: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from imi_monitor.actions.status import status_reader
 
-    monkeypatch.setenv("PATH", slow_git(tmp_path, 1.0))
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    count = f"ls {tmp_path}/slow/*.waits | wc -l"
+    monkeypatch.setenv(
+        "PATH", slow_git(tmp_path, f": > {tmp_path}/slow/$$.waits; until [ $({count}) -gt 1 ]; do sleep 0.02; done")
+    )
     with Context(str(busy.path)) as context:
-        started = time.monotonic()
         readings = status_reader.read_states(context, [context.repository()])
-        took = time.monotonic() - started
     assert [reading.known.worktree_name for reading in readings if reading.staged is not None] == [
         "app", "feat-api", "fix-bug", "odd",
     ]  # fmt: skip
-    assert took < 3.0  # one after the other would take four
 
 
 def test_ctrl_c_does_not_wait_for_a_hanging_git(busy: Repo, tmp_path: Path) -> None:  # G5
     process = subprocess.Popen(
         imi_argv("status"), cwd=busy.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": slow_git(tmp_path, 50)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": slow_git(tmp_path, "sleep 50")},
     )  # fmt: skip
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while not (tmp_path / "slow" / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=LIMIT)
     assert (process.returncode, out) == (130, "") and "interrupted" in err and "Traceback" not in err
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 40  # git would take 50

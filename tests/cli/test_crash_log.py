@@ -49,7 +49,7 @@ def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
         "sys.exit(main(sys.argv[1:]))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *args], capture_output=True, text=True, check=False, timeout=30,
+        [sys.executable, "-c", program, *args], capture_output=True, text=True, check=False, timeout=90,
         env={**os.environ, "PYTHONPATH": str(ROOT), "MY_TOKEN": TOKEN, **(env or {})},
     )  # fmt: skip
     return Ran(done.returncode, done.stdout, done.stderr)
@@ -231,7 +231,7 @@ def test_output_that_cannot_be_written_is_an_error(form: tuple[str, ...]) -> Non
         for words in (("paths",), ("config",), ("help",), ("config", "no.such"), ("no-such-verb",)):
             done = subprocess.run(
                 [sys.executable, "-m", "imi_monitor", *words, *form], stdout=full, stderr=subprocess.PIPE, text=True,
-                check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=30,
+                check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=90,
             )  # fmt: skip
             assert done.returncode in (1, 2), (words, done)
             assert done.stderr.startswith("imi: ") and done.stderr.count("\n") == 1, (words, done)
@@ -242,6 +242,6 @@ def test_an_error_that_cannot_be_printed_keeps_its_exit_status() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "imi_monitor", "config", "no.such"], stdout=full, stderr=full, check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=30,
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=90,
         )  # fmt: skip
     assert done.returncode == 2

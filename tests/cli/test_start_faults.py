@@ -45,7 +45,7 @@ def refused(
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", REFUSING, str(number), str(for_ever), raising, *words], cwd=repo.path, text=True,
-        capture_output=True, check=False, timeout=30, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, check=False, timeout=90, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 
 

@@ -186,7 +186,7 @@ def run_wrapped(target: Target, verb: str) -> None:
         env["GIT_INDEX_FILE"] = shutil.copy(target.admin / "index", target.root / "index-copy")
     try:
         target.wrapped().run(
-            *VERBS[verb](target), ok=ANY_STATUS, timeout=20, env=env, stdin=STDIN.get(verb),
+            *VERBS[verb](target), ok=ANY_STATUS, timeout=90, env=env, stdin=STDIN.get(verb),
             settings=[("user.name", "t"), ("user.email", "t@example.invalid")],
         )  # fmt: skip
     except GitError as error:
@@ -200,7 +200,7 @@ def run_plain(target: Target, verb: str) -> None:
         env["GIT_INDEX_FILE"] = shutil.copy(target.admin / "index", target.root / "index-copy")
     subprocess.run(
         ["git", *VERBS[verb](target)], cwd=target.tree, input=STDIN.get(verb, b""), capture_output=True, check=False,
-        env={**env, "GIT_TERMINAL_PROMPT": "0"}, timeout=20,
+        env={**env, "GIT_TERMINAL_PROMPT": "0"}, timeout=90,
     )  # fmt: skip
 
 

@@ -137,7 +137,7 @@ def test_fetch_without_a_remote_is_an_error(repo: Repo) -> None:
 def test_an_unreachable_remote_is_offline(cloned: Repo, address: str) -> None:
     cloned.git("remote", "set-url", "origin", address)
     with pytest.raises(GitError) as failed:
-        fetch(open_git(cloned), "origin", timeout=20)
+        fetch(open_git(cloned), "origin", timeout=90)
     assert failed.value.code == "offline", failed.value.sentence
     assert failed.value.sentence.startswith("origin: ")
 
@@ -170,7 +170,7 @@ def test_a_branch_that_the_remote_lacks_is_no_ref(cloned: Repo) -> None:
 def test_a_secret_in_an_address_is_not_repeated(cloned: Repo) -> None:  # T4
     cloned.git("remote", "set-url", "origin", "https://me:hunter22@127.0.0.1:1/x")
     with pytest.raises(GitError) as failed:
-        fetch(open_git(cloned), "origin", timeout=20)
+        fetch(open_git(cloned), "origin", timeout=90)
     assert "hunter22" not in failed.value.sentence + failed.value.stderr
 
 

@@ -22,10 +22,9 @@ from imi_monitor.git import spawn as spawning
 from imi_monitor.git.runner import Git, git_version
 from imi_monitor.model.errors import GitError
 from tests.audit_events import at_event
-from tests.helpers import ROOT, Repo, git
+from tests.helpers import ROOT, Repo, git, is_running, wait_for
 from tests.limits import join
 
-SLACK = 2.0  # seconds a loaded machine may take for nothing
 HOSTILE = [
     "-f", "--upload-pack=touch pwned", "--output=pwned", "-upwned", "--exec=touch pwned", "--lock", "-", "--", "-c",
     "--git-dir=/tmp", "--end-of-options", "-C/tmp", "a b", "a;touch pwned", "`touch pwned`", "$(touch pwned)", "a|b",
@@ -411,23 +410,17 @@ def test_secrets_in_messages_of_git_are_redacted(secret: str, repo: Repo, shim: 
 
 def test_a_git_that_sleeps_is_stopped_in_time(repo: Repo, shim: Callable[[str], Path], tmp_path: Path) -> None:  # G5
     shim(f"sleep 60 & echo $! >{tmp_path}/pid; wait")
-    started = time.monotonic()
     error = failure(lambda: of(repo).run("status", timeout=0.5))
-    assert time.monotonic() - started < 0.5 + SLACK
     assert error.code == "git-timeout"
     assert error.sentence == f"git status in {repo.path} took longer than 0.5 s and was stopped"
-    time.sleep(0.1)
-    listed = subprocess.run(["ps", "-o", "stat=", "-p", (tmp_path / "pid").read_text().strip()], capture_output=True)
-    assert not listed.stdout.strip() or listed.stdout.startswith(b"Z")
+    wait_for(lambda: not is_running(int((tmp_path / "pid").read_text())), 50)  # it would run for 60 s
 
 
 def test_a_git_that_asks_for_a_password_gets_no_answer_and_does_not_wait(
     repo: Repo, shim: Callable[[str], Path]
 ) -> None:  # G5
     shim('printf "Password: " >&2; read answer || exit 1; read answer </dev/tty || exit 2')
-    started = time.monotonic()
-    assert failure(lambda: of(repo).run("fetch", "origin", timeout=5)).returncode == 1
-    assert time.monotonic() - started < 5 - SLACK
+    assert failure(lambda: of(repo).run("fetch", "origin", timeout=90)).returncode == 1
 
 
 def test_real_git_and_ssh_do_not_ask(cloned: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # G5
@@ -438,9 +431,7 @@ def test_real_git_and_ssh_do_not_ask(cloned: Repo, tmp_path: Path, monkeypatch: 
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     cloned.git("config", "remote.origin.url", "ssh://host.invalid/x")
-    started = time.monotonic()
-    assert failure(lambda: of(cloned).run("fetch", "origin", timeout=5)).code == "git"
-    assert time.monotonic() - started < 5 - SLACK
+    assert failure(lambda: of(cloned).run("fetch", "origin", timeout=90)).code == "git"
     assert "BatchMode=yes" in (tmp_path / "args").read_text()
 
 

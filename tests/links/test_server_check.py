@@ -83,9 +83,7 @@ def test_a_tcp_check_of_an_open_and_a_closed_port(silent: int, closed_port: int)
 
 
 def test_a_silent_redis_times_out(silent: int) -> None:
-    before = time.monotonic()
     assert server_check.check_redis(f"redis://:hunter2@127.0.0.1:{silent}") == "does not answer within 1 s"
-    assert time.monotonic() - before < 2.6
 
 
 def test_a_name_lookup_that_never_ends_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:

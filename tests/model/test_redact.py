@@ -86,9 +86,9 @@ def test_text_without_secrets_is_unchanged(text: str) -> None:
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_redaction_is_never_slow(piece: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     redact(piece * (65536 // len(piece)))
-    assert time.perf_counter() - started < 1.5
+    assert time.process_time() - started < 3
 
 
 def test_printable_lines_have_no_secrets_and_controls() -> None:

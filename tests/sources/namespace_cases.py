@@ -28,7 +28,7 @@ async def watched(folder: Path, mode: str) -> AsyncIterator[Engine]:
         yield made
 
 
-async def until(made: Engine, true: Callable[[Snapshot], object], what: str, seconds: float = 10) -> Snapshot:
+async def until(made: Engine, true: Callable[[Snapshot], object], what: str, seconds: float = 60) -> Snapshot:
     try:
         async with asyncio.timeout(seconds):
             async for snapshot in made.snapshots():
@@ -40,14 +40,14 @@ async def until(made: Engine, true: Callable[[Snapshot], object], what: str, sec
     raise AssertionError
 
 
-async def until_seen(made: Engine, worktree: str, path: str, seconds: float = 10) -> Snapshot:
+async def until_seen(made: Engine, worktree: str, path: str, seconds: float = 60) -> Snapshot:
     def seen(snapshot: Snapshot) -> bool:
         return any((one.worktree, one.path) == (worktree, path) for one in snapshot.changes)
 
     return await until(made, seen, f"{path} in {worktree}", seconds)
 
 
-async def until_status(made: Engine, worktree: str, count: int, seconds: float = 10) -> Snapshot:
+async def until_status(made: Engine, worktree: str, count: int, seconds: float = 60) -> Snapshot:
     """Wait until git's status of the worktree counts so many untracked files."""
 
     def counted(snapshot: Snapshot) -> bool:
@@ -76,17 +76,17 @@ async def a_file_system_mounted_and_unmounted_while_imi_runs(folder: Path) -> No
     async with watched(folder, "live") as made:
         await run("mount", "-t", "tmpfs", "none", str(place))
         (place / "before").write_text("x")
-        await until_status(made, "feat-a", 1, 3)
+        await until_status(made, "feat-a", 1)
         (place / "deep" / "er").mkdir(parents=True)
         await asyncio.sleep(0.5)
         (place / "deep" / "er" / "file").write_text("x")
-        await until_seen(made, "feat-a", "data/deep/er/file", 3)
+        await until_seen(made, "feat-a", "data/deep/er/file")
         (place / "direct").write_text("x")
-        await until_seen(made, "feat-a", "data/direct", 3)
+        await until_seen(made, "feat-a", "data/direct")
         await run("umount", str(place))
-        await until_status(made, "feat-a", 0, 3)
+        await until_status(made, "feat-a", 0)
         (place / "below").write_text("x")
-        await until_seen(made, "feat-a", "data/below", 3)
+        await until_seen(made, "feat-a", "data/below")
 
 
 async def a_file_system_that_was_mounted_before(folder: Path) -> None:
@@ -95,7 +95,7 @@ async def a_file_system_that_was_mounted_before(folder: Path) -> None:
     subprocess.run(["/bin/mount", "-t", "tmpfs", "none", str(place)], check=True)
     async with watched(folder, "live") as made:
         (place / "file").write_text("x")
-        await until_seen(made, "feat-a", "data/file", 3)
+        await until_seen(made, "feat-a", "data/file")
 
 
 async def one_folder_mounted_in_two_worktrees(folder: Path) -> None:
@@ -109,11 +109,11 @@ async def one_folder_mounted_in_two_worktrees(folder: Path) -> None:
         await asyncio.sleep(1)
         (shared / "file").write_text("x")
         for name in ("feat-a", "feat-b"):
-            await until_seen(made, name, "data/file", 3)
+            await until_seen(made, name, "data/file")
         await run("umount", str(folder / "feat-b" / "data"))
         await asyncio.sleep(1)
         (shared / "again").write_text("x")
-        await until_seen(made, "feat-a", "data/again", 3)
+        await until_seen(made, "feat-a", "data/again")
 
 
 async def no_instance_of_inotify_is_left(folder: Path) -> None:
@@ -156,7 +156,7 @@ async def an_unreadable_folder_hides_no_other(folder: Path) -> None:
         async with watched(folder, "live") as made:
             for number in range(20):
                 (folder / "feat-a" / f"d{number}" / "deep" / "file").write_text("x")
-                await until_seen(made, "feat-a", f"d{number}/deep/file", 3)
+                await until_seen(made, "feat-a", f"d{number}/deep/file")
     finally:
         for number in range(20):
             (folder / "feat-a" / f"d{number}" / "closed").chmod(0o700)

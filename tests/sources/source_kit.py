@@ -117,7 +117,7 @@ def roster_entry(home: Path, name: str, is_main: bool = False) -> RosterEntry:
     )
 
 
-async def until(condition: Callable[[], object], seconds: float = 10) -> None:
+async def until(condition: Callable[[], object], seconds: float = 90) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)

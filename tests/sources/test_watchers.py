@@ -63,7 +63,7 @@ class Recorder:
     def is_live(self, name: str) -> bool:
         return self.modes.get(name) == ("live", None)
 
-    async def until(self, true: Callable[[], object], seconds: float = 8) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = 90) -> None:
         try:
             await until(true, seconds)
         except TimeoutError:

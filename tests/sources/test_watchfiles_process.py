@@ -33,7 +33,7 @@ def messages() -> Iterator[Messages]:
     made.process.close()
 
 
-def until(true: Callable[[], object], seconds: float = 10) -> bool:
+def until(true: Callable[[], object], seconds: float = 90) -> bool:
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
         time.sleep(0.01)

@@ -247,22 +247,31 @@ def test_opening_and_closing_can_be_cancelled(path: str, monkeypatch: pytest.Mon
 
 
 def test_the_event_loop_runs_while_a_cancelled_registry_closes(path: str) -> None:
-    async def body() -> float:
+    written, released = threading.Event(), threading.Event()
+
+    def write(connection: sqlite3.Connection) -> bool:
+        slow(connection)
+        written.set()
+        return released.wait(90)
+
+    async def body() -> None:
         async def use() -> None:
             async with async_registry.open_registry(path) as registry:
-                asyncio.ensure_future(registry.write(slow, 0.4)).add_done_callback(lambda done: done.cancelled())
-                await asyncio.sleep(0.01)
+                done = asyncio.ensure_future(registry.write(write))
+                done.add_done_callback(lambda done: done.cancelled())
+                await asyncio.to_thread(written.wait, 90)
 
         task = asyncio.create_task(use())
-        await asyncio.sleep(0.1)
+        await asyncio.to_thread(written.wait, 90)
         task.cancel()
-        longest, before = 0.0, time.monotonic()
-        while not task.done():
+        for _ in range(20):
             await asyncio.sleep(0.005)
-            longest, before = max(longest, time.monotonic() - before), time.monotonic()
-        return longest
+        assert not released.is_set() and not task.done()
+        released.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
-    assert asyncio.run(body()) < 0.25
+    asyncio.run(body())
     assert settled(path) == 2
 
 
@@ -321,7 +330,7 @@ def starts_and_stops(path: str, rounds: int) -> None:
         before = time.monotonic()
         with suppress(KeyError, TimeoutError, asyncio.CancelledError):
             asyncio.run(ending(path, chance.random() * 0.02))  # type: ignore[arg-type]
-        assert time.monotonic() - before < 2, ending
+        assert time.monotonic() - before < 90, ending
         assert settled(path) % 2 == 0, ending  # halves come in pairs: nothing was left in the middle
 
 
@@ -348,7 +357,7 @@ def exits(path: str, ending: str, runner: str) -> None:
         f"{runner}\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, path], cwd=ROOT, capture_output=True, text=True, timeout=10, check=False
+        [sys.executable, "-c", program, path], cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
     )
     assert settled(path) == 1, done.stderr
 

@@ -107,10 +107,10 @@ def test_event_numbers_are_never_reused(registry: sqlite3.Connection) -> None:
 def test_checking_whether_history_is_due_is_fast(tmp_path: Path) -> None:
     with closing(db.connect(str(tmp_path / "large.db"))) as connection:
         db.transact(connection, add_events, retention.LIMITS.events // 10)
-        before = time.perf_counter()
+        before = time.process_time()
         for _ in range(100):
             retention.is_history_due(connection)
-        assert time.perf_counter() - before < 0.5
+        assert time.process_time() - before < 0.5
 
 
 # sessions ------------------------------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def _seen(live: Engine, life: DemoAgentLife, step: str) -> Callable[[], object]:
 
 
 async def _until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not true():
             await asyncio.sleep(0.02)
 

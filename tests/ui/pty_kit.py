@@ -60,7 +60,7 @@ class Terminal:
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(90)
         self.close()
 
     def _read(self) -> None:
@@ -100,14 +100,14 @@ class Terminal:
 
     # -- seeing -----------------------------------------------------------------------------------------------------
 
-    def until(self, wanted: bytes | Callable[[], object], seconds: float = 20) -> None:
+    def until(self, wanted: bytes | Callable[[], object], seconds: float = 90) -> None:
         end = time.monotonic() + seconds
         while not (wanted in self.output if isinstance(wanted, bytes) else wanted()):
             if time.monotonic() > end:
                 raise AssertionError(f"{wanted!r} did not happen; it wrote: {bytes(self.output[-9000:])!r}")
             time.sleep(0.01)
 
-    def ended(self, seconds: float = 20) -> int:
+    def ended(self, seconds: float = 90) -> int:
         """Its exit status, when everything that it wrote was read."""
         status = self.process.wait(seconds)
         size = -1

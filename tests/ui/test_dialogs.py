@@ -112,7 +112,7 @@ def test_add_dialog_previews_while_the_name_is_typed(repo: Repo) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("n")
-        await wait_until(pilot, lambda: "docs" in screen_text(app), 5)
+        await wait_until(pilot, lambda: "docs" in screen_text(app))
         dialog = app.screen
         await pilot.press("right", "tab", *"auth")
 
@@ -260,7 +260,7 @@ def test_review_dialog_makes_a_worktree_from_a_number(tmp_path: Path) -> None:
         await pilot.press(*"123")
         await wait_until(pilot, lambda: "creates the worktree review-123" in screen_text(app))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: app.screen is not dialog, 40)
+        await wait_until(pilot, lambda: app.screen is not dialog)
         await wait_until(pilot, lambda: any(tree.key.worktree == "review-123" for tree in app.home.snapshot.worktrees))  # type: ignore[union-attr]
         assert command_log.of(app).entries()[-1].state == "done"
 

@@ -146,7 +146,7 @@ def test_the_result_of_a_cancelled_read_is_not_shown(feat: Repo, repo: Repo, mon
     def read(context: Any, one: Any, kind: str, *rest: Any, **options: Any) -> Diff:
         if kind != "trunk":
             return real(context, one, kind, *rest, **options)  # type: ignore[arg-type]
-        released.wait(20)
+        released.wait(90)
         answered.set()
         return Diff((FileDiff("stale.txt", "A", added=1),))
 

@@ -431,7 +431,7 @@ def test_failing_source_is_shown_until_it_works_again(repo: Repo) -> None:
         await pilot.press("escape")
         index.write_bytes(kept)
         await pilot.press("r")
-        await wait_until(pilot, lambda: "git status of feat-api" not in screen_text(app), 30)
+        await wait_until(pilot, lambda: "git status of feat-api" not in screen_text(app))
         assert not app.home.query_one("#trouble").display
 
     run_dashboard(repo, play)

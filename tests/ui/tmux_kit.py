@@ -41,7 +41,7 @@ class Tmux:
 
     def __exit__(self, *_: object) -> None:
         self._run("kill-server", check=False)
-        end = time.monotonic() + 10
+        end = time.monotonic() + 90
         while host.start_time(self._server) is not None:
             if time.monotonic() > end:
                 os.kill(self._server, signal.SIGKILL)
@@ -51,7 +51,7 @@ class Tmux:
 
     def _run(self, *words: str, check: bool = True) -> str:
         done = subprocess.run(
-            ["tmux", "-L", self._socket, *words], capture_output=True, text=True, check=False, timeout=20,
+            ["tmux", "-L", self._socket, *words], capture_output=True, text=True, check=False, timeout=90,
             env=self._environment,
         )  # fmt: skip
         assert not check or done.returncode == 0, (words, done.stderr)
@@ -78,7 +78,7 @@ class Tmux:
     def select_first_window(self) -> None:
         self._run("select-window", "-t", "{start}")
 
-    def until(self, true: str | Callable[[str], object], seconds: float = 30) -> str:
+    def until(self, true: str | Callable[[str], object], seconds: float = 90) -> str:
         """The screen, as soon as a text (or a condition) is on it."""
         end = time.monotonic() + seconds
         while True:

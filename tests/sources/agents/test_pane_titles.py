@@ -55,7 +55,7 @@ class Tmux:
 
     def run(self, *words: str) -> str:
         done = subprocess.run(
-            ["tmux", "-u", "-S", str(self.socket), *words], capture_output=True, text=True, check=True, timeout=20
+            ["tmux", "-u", "-S", str(self.socket), *words], capture_output=True, text=True, check=True, timeout=90
         )
         return done.stdout.strip()
 
@@ -80,7 +80,7 @@ def tmux() -> Iterator[Tmux]:
     try:
         yield server
     finally:
-        subprocess.run(["tmux", "-S", str(server.socket), "kill-server"], check=False, capture_output=True, timeout=20)
+        subprocess.run(["tmux", "-S", str(server.socket), "kill-server"], check=False, capture_output=True, timeout=90)
         end = time.monotonic() + 10
         while host.start_time(server.pid) is not None and time.monotonic() < end:
             time.sleep(0.02)
