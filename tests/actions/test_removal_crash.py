@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.git import git_admin_dir, layout
 from imi_monitor.store import claims, operations, trash, worktrees
 from tests.actions.removal_kit import act, assert_same, fingerprint, remove, set_registry_aside, trash_root, undo
+from tests.audit_events import at_event
 from tests.helpers import ROOT, Repo, imi_argv, tree_hash
-from tests.limits import LIMIT
+from tests.limits import LIMIT, wait_pid
 
 MOST_STEPS = 120
 
@@ -224,10 +226,15 @@ def test_killed_while_a_removal_is_reverted(repo: Repo, tree: Repo, head: str, r
     if head == "detached":
         tree.git("checkout", "-q", "--detach")
     before = fingerprint(repo, tree.path)
-    number = 1
-    while tree.path.exists():
-        assert step(repo, number, "kill", "remove") == -signal.SIGKILL
-        number += 1
+    pid = os.fork()
+    if pid == 0:
+        die = partial(os.kill, os.getpid(), signal.SIGKILL)
+        try:
+            with at_event("open", die, when=lambda *_: not tree.path.exists()):
+                remove(repo, "feat-x", force=True)
+        finally:
+            os._exit(1)
+    assert os.WIFSIGNALED(wait_pid(pid))
     with Context(str(repo.path)) as context:
         (operation,) = operations.list_unfinished(context.connection)
         trashed = TrashedWorktree.of(operation.data)
