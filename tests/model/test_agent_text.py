@@ -101,6 +101,16 @@ def test_an_explanation_has_used_and_rejected_evidence() -> None:
     assert "tokens:" not in told, "unknown is not zero"
 
 
+def test_an_explanation_line_by_line() -> None:
+    bare = agent("unknown", ago=90)
+    lines = agent_text.explain(bare, NOW)
+    assert lines[:4] == ["claude in feat-a: unknown, since 1m", "source: registry", "", "no evidence of what it does"]
+    suspended = agent_text.explain(replace(bare, suspended=True), NOW)
+    assert suspended[0] == "claude in feat-a: suspended: unknown, since 1m"
+    assert suspended[1] == "its process is suspended (ctrl-z, SIGSTOP): it does nothing until it is continued"
+    assert suspended[2:5] == lines[1:4]
+
+
 def test_hostile_text_is_harmless_and_data_is_json() -> None:
     bad = "\x1b]52;c;eA==\x07[red]\u202e\n"
     one = agent("waiting_for_input", bad, detail=bad, tool=ToolCall(bad, bad))
