@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 from imi_monitor.model.commit import Commit
+from imi_monitor.model.errors import GitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from imi_monitor.git.runner import Git
 
@@ -48,6 +49,38 @@ def list_commits(git: Git, *revisions: str, options: Sequence[str] = (), limit: 
     )
     # not str.splitlines: a subject has no newline, but may contain other line separators
     return [_parse(line) for line in text.split("\n") if line]
+
+
+_known: dict[tuple[str, str], Commit] = {}
+_MOST_KNOWN = 8000
+
+
+def read_commits(git: Git, shas: Iterable[str]) -> None:
+    """Read several commits into the cache by one process; none if one of them cannot be read."""
+    wanted = [sha for sha in dict.fromkeys(shas) if (git.common_dir, sha) not in _known]
+    if len(wanted) < 2:
+        return  # `find_commit` needs one process too
+    try:
+        found = list_commits(git, *wanted, options=("--no-walk",), limit=len(wanted))
+    except GitError:  # then each is read alone, and only the broken one stays unknown
+        return
+    if len(_known) + len(found) > _MOST_KNOWN:
+        _known.clear()
+    _known.update({(git.common_dir, one.sha): one for one in found})
+
+
+def find_commit(git: Git, sha: str) -> Commit | None:
+    """Return a commit, which never changes; None when it cannot be read."""
+    key = (git.common_dir, sha)
+    if key in _known:
+        return _known[key]
+    try:
+        found = list_commits(git, sha, limit=1)
+    except GitError:
+        return None
+    if found:
+        _known[key] = found[0]
+    return found[0] if found else None
 
 
 def _parse(line: str) -> Commit:

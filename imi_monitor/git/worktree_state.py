@@ -130,13 +130,7 @@ def _trunk_distance(git: Git, trunk: TrunkPosition, head: str | None) -> tuple[i
 
 
 def _commit(git: Git, head: str | None) -> Commit | None:
-    if head is None:
-        return None
-    try:
-        found = commits.list_commits(git, head, limit=1)
-    except GitError:
-        return None
-    return found[0] if found else None
+    return None if head is None else commits.find_commit(git, head)
 
 
 def _lines(git: Git, status: GitStatus, paths: Sequence[str] | None) -> dict[str, tuple[int | None, int | None]]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from imi_monitor.git import refs, spawn, worktree_state
-from imi_monitor.git.refs import trunk_ref
+from imi_monitor.git import commits, distances, refs, spawn, worktree_state
 from imi_monitor.git.runner import Git
 from imi_monitor.git.worktree_state import TrunkPosition
 from imi_monitor.model.errors import ImiError
@@ -80,6 +80,7 @@ class GitStatusSource(Source):
         self._settings = settings or TrunkSettings()
         self._trees: dict[Key, _Tree] = {}
         self._trunks: dict[str, TrunkPosition] = {}
+        self._trunk_lock = threading.Lock()
         self._refs_timers: dict[str, asyncio.TimerHandle] = {}
         self._receiver: ReadingReceiver | None = None
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
@@ -262,7 +263,8 @@ class GitStatusSource(Source):
         entry, before = tree.entry, spawn.child_cpu_seconds() + time.thread_time()
         git = self._git(entry)
         try:
-            trunk = self._trunks.get(entry.common_dir) or self._find_trunk(entry.common_dir, git)
+            with self._trunk_lock:  # one thread reads what all worktrees of a repository share
+                trunk = self._trunks.get(entry.common_dir) or self._find_trunk(entry.common_dir, git)
             return worktree_state.read_state(git, trunk, tree.state, paths, linked=not entry.is_main)
         finally:
             tree.cost = spawn.child_cpu_seconds() + time.thread_time() - before
@@ -275,10 +277,13 @@ class GitStatusSource(Source):
 
     def _find_trunk(self, common_dir: str, git: Git) -> TrunkPosition:
         main = git.at(common_dir, None)
-        name = refs.default_branch(main, self._settings.remote, self._settings.configured)
-        ref = trunk_ref(main, self._settings.remote, name)
-        found = TrunkPosition(ref, refs.resolve(main, ref) if ref else None)
-        self._trunks[common_dir] = found
+        trunk = refs.find_trunk(main, self._settings.remote, self._settings.configured)
+        heads = [tree.entry.head for tree in list(self._trees.values()) if tree.entry.common_dir == common_dir]
+        known = [head for head in heads if head is not None]
+        if trunk.sha is not None:
+            distances.read_distances(main, known, trunk.sha)  # of all worktrees, so that each needs git status only
+        commits.read_commits(main, known)
+        found = self._trunks[common_dir] = TrunkPosition(trunk.ref, trunk.sha)
         return found
 
     # -- refs -------------------------------------------------------------------------------------------------------

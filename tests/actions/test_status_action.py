@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -325,3 +326,22 @@ def test_ctrl_c_does_not_wait_for_a_hanging_git(busy: Repo, tmp_path: Path) -> N
     out, err = process.communicate(timeout=LIMIT)
     assert (process.returncode, out) == (130, "") and "interrupted" in err and "Traceback" not in err
     assert time.monotonic() - started < 40  # git would take 50
+
+
+def test_status_runs_one_git_process_for_each_worktree_and_four_for_all(
+    busy: Repo, count_git: Callable[[], int]
+) -> None:
+    from imi_monitor.actions.status import status_reader
+
+    for number in range(4):
+        busy.worktree(f"more-{number}")
+        made = Repo(busy.path.parent / f"more-{number}")
+        made.write("new", "x")
+        made.commit(f"own {number}")
+    with Context(str(busy.path)) as context:
+        readings = status_reader.read_states(context, [context.repository()])
+    unread = [one for one in readings if one.error is not None]
+    assert count_git() == len(readings) - len(unread) + 4
+    shown = {one.known.worktree_name: (one.trunk_ahead, one.trunk_behind) for one in readings}
+    assert [shown[f"more-{number}"] for number in range(4)] == [(1, 0)] * 4
+    assert all(one.last_commit_at for one in readings if one not in unread)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
+from dataclasses import replace
 
 from imi_monitor.sources.git_status_source import GitStatusSource
 from imi_monitor.sources.hints import AllStatusesRead, GitDirsUncertain, RosterRead
@@ -57,3 +59,34 @@ def test_the_first_statuses_are_complete_when_each_was_read_or_failed(repo: Repo
             await until(lambda: len(receiver.hints) > 2)  # a worktree that left the roster is not waited for
 
     asyncio.run(asyncio.wait_for(main(), 50))
+
+
+def test_what_worktrees_share_is_read_once_for_all_of_them(repo: Repo, count_git: Callable[[], int]) -> None:
+    """One git process for each worktree, and four for the trunk, the distances to it and the last commits."""
+    names = [f"feat-{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        repo.worktree(name)
+        for step in range(number):
+            Repo(repo.path.parent / name).write(f"f{step}", "x")
+            Repo(repo.path.parent / name).commit(f"{name} {step}")
+    home = repo.path.parent
+    entries = tuple(
+        replace(roster_entry(home, name), head=Repo(home / name).git("rev-parse", "HEAD")) for name in names
+    )
+
+    async def main() -> None:
+        source, receiver = GitStatusSource(), RecordingReceiver()
+        async with running(source, receiver):
+            await asyncio.sleep(0)
+            before = count_git()
+            source.handle_hint(RosterRead(entries))
+            await until(lambda: len(receiver.git) == 6)
+            assert count_git() - before == 6 + 4
+            states = {key.worktree: tree.state for key, tree in source._trees.items()}
+            for number, name in enumerate(names):
+                state = states[name]
+                assert state is not None and state.last_commit is not None
+                assert (state.trunk_ahead, state.trunk_behind) == (number, 0)
+                assert state.last_commit.subject == (f"{name} {number - 1}" if number else "second")
+
+    asyncio.run(main())

@@ -35,11 +35,10 @@ class RepositoryFacts:
         self.configured = configured
         self.heads = heads  # the commits of the worktrees
         self.trunk: Trunk | None = None
-        self.dates: dict[str, str] = {}  # commit -> time of the commit
         self.problem: str | None = None
 
     def read(self) -> None:
-        from imi_monitor.git import distances, refs
+        from imi_monitor.git import commits, distances, refs
 
         if self.git is None:
             return
@@ -50,7 +49,7 @@ class RepositoryFacts:
         except ImiError as error:
             self.problem = error.sentence
             return
-        self.dates = _commit_dates(self.git, set(self.heads))
+        commits.read_commits(self.git, self.heads)
 
 
 class StatusQuery:
@@ -182,17 +181,6 @@ def _head(target: Target) -> str | None:
     return layout.read_head(common_dir, common_dir)[1] if target.is_main else None
 
 
-def _commit_dates(git: Git, shas: set[str]) -> dict[str, str]:
-    """The times of these commits, from one process; empty if one of them cannot be read."""
-    from imi_monitor.git import commits
-
-    try:
-        found = commits.list_commits(git, *sorted(shas), options=("--no-walk",), limit=len(shas)) if shas else []
-    except GitError:  # then each worktree reads its own commit, and only the broken one stays unknown
-        return {}
-    return {commit.sha: commit.at for commit in found}
-
-
 def _status(query: StatusQuery) -> WorktreeStatus:
     status, facts = query.status, query.facts
     error = query.error or facts.problem
@@ -218,7 +206,7 @@ def _status(query: StatusQuery) -> WorktreeStatus:
         conflicted=len(status.conflicted),
         uncommitted=len(status.entries),
         operation=query.operation,
-        last_commit_at=facts.dates.get(status.oid or "") or _commit_date(git, status.oid),
+        last_commit_at=_commit_date(git, status.oid),
         last_change_at=changed_at,
         last_change_path=path,
     )
@@ -231,7 +219,10 @@ def _trunk_distance(git: Git, status: GitStatus, base: str | None) -> tuple[int 
 
 
 def _commit_date(git: Git, oid: str | None) -> str | None:
-    return _commit_dates(git, {oid}).get(oid) if oid else None
+    from imi_monitor.git import commits
+
+    found = commits.find_commit(git, oid) if oid else None
+    return found.at if found else None
 
 
 def _short(ref: str | None) -> str | None:
