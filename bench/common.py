@@ -66,6 +66,7 @@ def process(argv: Sequence[str], env: dict[str, str] | None = None, cwd: str | N
 def own_environment() -> Iterator[None]:
     """What is set in `os.environ` inside is as before afterwards: the next benchmark must not work in this one's registry."""
     before = dict(os.environ)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed imi has compiled modules
     try:
         yield
     finally:

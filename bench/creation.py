@@ -20,7 +20,7 @@ def run() -> list[Row]:
 
 
 def _measure(folder: str, files: int, budget: float | None, rounds: int) -> list[Row]:
-    env = _environment(folder)
+    env = environment(folder)
     alone = _repository(os.path.join(folder, f"alone-{files}"), files, env)
     cloned = os.path.join(folder, f"cloned-{files}")
     process(["git", "clone", "-q", alone, cloned], env)
@@ -49,7 +49,7 @@ def _measure(folder: str, files: int, budget: float | None, rounds: int) -> list
     ]
 
 
-def _environment(folder: str) -> dict[str, str]:
+def environment(folder: str) -> dict[str, str]:
     home = os.path.join(folder, "home")
     os.makedirs(home, exist_ok=True)
     env = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "XDG_", "IMI_"))}

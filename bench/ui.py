@@ -100,7 +100,7 @@ class Pane:
         return sum(len(data) for _, data in self.arrivals[since:])
 
     def cpu(self) -> float:
-        return sum(_cpu(pid) for pid in _family(self.process.pid))
+        return sum(_cpu(pid) for pid in family(self.process.pid))
 
     def rss(self) -> float:
         with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
@@ -155,13 +155,13 @@ def _imi() -> list[str]:
 def _real(world: World) -> Iterator[Row]:
     with Pane(_imi(), world.main) as pane:
         pane.first(b"feat-0")
-        _calm(pane)
+        wait_until_calm(pane)
         yield Row(f"memory, {TREES} worktrees", pane.rss(), "MB", budget=60)
         yield from _rest(pane)
         yield from _writes(pane, world)
 
 
-def _calm(pane: Pane) -> None:
+def wait_until_calm(pane: Pane) -> None:
     """Until every worktree was asked: two quiet looks in a row."""
     before = -1.0
     while pane.cpu() - before > 0.15 or before < 0:
@@ -245,13 +245,13 @@ def _keys(pane: Pane) -> Iterator[Row]:
 # -- processes ----------------------------------------------------------------------------------------------------------
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
             children = [int(word) for word in file.read().split()]
     except OSError:
         return []
-    return [pid, *(one for child in children for one in _family(child))]
+    return [pid, *(one for child in children for one in family(child))]
 
 
 def _cpu(pid: int) -> float:
