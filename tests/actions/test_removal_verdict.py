@@ -90,7 +90,9 @@ class TestIgnored:
             folder = tmp_path / "t" / mark.lower()
             folder.mkdir(parents=True)
             (folder / mark).write_text("x")
-            (folder / "big").write_text("x" * 9000)
+            (folder / "deep" / "er").mkdir(parents=True)
+            for name in ("big", "deep/big", "deep/er/big"):
+                (folder / name).write_text("x" * 9000)
             assert ignored_files.scan_ignored(str(tmp_path / "t"), [mark.lower() + "/"], []).valuable == []
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything")

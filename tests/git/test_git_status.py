@@ -109,8 +109,12 @@ def test_status_of_a_detached_head(repo: Repo) -> None:
 def test_status_of_a_bare_repository_is_an_error(tmp_path: Path) -> None:
     git("init", "-q", "--bare", str(tmp_path / "bare.git"), cwd=tmp_path)
     for ask in (read_status, is_dirty):
-        with pytest.raises(GitError):
+        with pytest.raises(GitError) as refused:
             ask(open_git(tmp_path / "bare.git"))
+        assert ask is is_dirty or (refused.value.code, refused.value.sentence.endswith("it has no files")) == (
+            "bare",
+            True,
+        )
 
 
 def test_status_has_ahead_behind_and_a_gone_upstream(cloned: Repo) -> None:
