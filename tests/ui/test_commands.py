@@ -146,8 +146,9 @@ def test_wrong_ui_settings_are_refused_by_name(text: str, word: str) -> None:
 def test_a_clusters_settings_cannot_change_keys(cluster: Repo) -> None:
     """Its file lies where agents write."""
     (cluster.path.parent / ".iMi" / "config.toml").write_text('[ui.keymap]\nremove = "enter"\n')
-    ran = imi("config", cwd=cluster.path)
-    assert ran.code == 2 and "ui.keymap" in ran.err
+    for words, code in ((["status"], 2), (["config"], 1)):
+        ran = imi(*words, cwd=cluster.path)
+        assert (ran.code, "ui.keymap is not allowed in" in ran.err) == (code, True), ran
 
 
 def test_ui_settings_are_listed_by_config(repo: Repo) -> None:
