@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import host
-from imi_monitor.store import claim_queue, claim_requests, db
+from imi_monitor.store import claim_queue, claim_requests, db, events
 from imi_monitor.store.claims import ClaimRequest
 from tests.limits import LIMIT, wait_for_zombie
 from tests.store.claim_kit import REPO, claim_worktree, registry, request
@@ -138,6 +139,8 @@ def test_the_owner_renews_past_the_line_and_force_passes_it(connection: sqlite3.
     _free(connection, "holder", 1)
     forced = claim_worktree(connection, "feat-x", request("boss", force=True, reason="now"))
     assert forced.how == "forced"
+    told = json.loads(events.list_events(connection)[-1].data)
+    assert (told["passed_by"], told["reason"]) == ("w0", "now")
     assert [waiter.agent_id for waiter in claim_queue.list_waiters(connection)] == ["w0"], "those in line go on waiting"
 
 

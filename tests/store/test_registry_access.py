@@ -52,7 +52,7 @@ def test_an_open_registry_in_an_open_folder_is_closed_and_the_user_is_told(own: 
 
 def test_hot_commands_close_it_too_and_say_so_in_json(own: Path) -> None:
     own.chmod(0o644)  # as iMi makes it
-    ran = imi("completion", "names", "--json")
+    ran = imi("claims", "--json")
     assert mode(own) == 0o600
     assert ran.data["warnings"] == [f"{own} was open to other users (mode 0644): its mode is 0600 now"]
 
