@@ -1,4 +1,4 @@
-"""The start-up replacements of `imi_monitor/fast`, each with and without, in one run.
+"""The start-up replacements of `imi_monitor/fast` and the late imports of the dashboard, each with and without, in one run.
 
 Values are milliseconds of processor time of a whole process, which other processes disturb less than elapsed time. The
 floor of each row is the same command with the replacement. A replacement stays if it saves 3 ms, or if `imi claim`
@@ -22,6 +22,8 @@ _MODELS = (
     "import imi_monitor.model.snapshot, imi_monitor.model.agent, imi_monitor.model.columns, imi_monitor.sources.source"
 )
 _STANDARD = "import dataclasses, imi_monitor.fast.frozen_dataclass as m; m.dataclass = dataclasses.dataclass"
+_APP = "import imi_monitor.ui.app"
+_LATE = f"from imi_monitor.ui import late_imports\nwith late_imports.stand_ins():\n    {_APP}"
 # (name, code that undoes one replacement before the command starts, command)
 WITHOUT = (
     ("claim: sqlite3 instead of lean_sqlite", "import sqlite3", _CLAIM),
@@ -41,10 +43,13 @@ def run() -> list[Row]:
         commands = {words[0]: _command("pass", words) for words in (_CLAIM, _VERIFY, _RELEASE)}
         commands |= {name: _command(first, words) for name, first, words in WITHOUT}
         commands |= {"empty": [PYTHON, "-I", "-c", "pass"], "models": [PYTHON, "-c", _MODELS]}
+        commands |= {"app": [PYTHON, "-c", _APP], "app with late imports": [PYTHON, "-c", _LATE]}
         commands["standard models"] = [PYTHON, "-c", f"{_STANDARD}; {_MODELS}"]
         times = _processor_times(commands, env, repository)
     rows = [ratio(f"imi {verb}", times[verb], times["empty"], "python -I -c pass") for verb in ("claim", "release")]
     rows += [ratio(name, times[name], times[words[0]], "with the replacement") for name, _, words in WITHOUT]
+    name = "dashboard: all imports of Textual instead of late_imports"
+    rows.append(ratio(name, times["app"], times["app with late imports"], "with the replacement"))
     name = "models: dataclasses instead of frozen_dataclass"
     return [*rows, ratio(name, times["standard models"], times["models"], "with the replacement")]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 
 from imi_monitor.fast import quick_process
+from imi_monitor.ui import late_imports
 from imi_monitor.ui.preload import Preload
 
 TYPE_CHECKING = False
@@ -38,9 +39,10 @@ def run(
     ahead: Preload[Snapshot] = Preload(
         "imi_monitor.sources.first_snapshot", "read_first_snapshot", database, common_dirs
     )
-    from imi_monitor.ui import preferences, saved_layout
-    from imi_monitor.ui.app import ImiApp
-    from imi_monitor.ui.shutdown import run_app
+    with late_imports.stand_ins():
+        from imi_monitor.ui import preferences, saved_layout
+        from imi_monitor.ui.app import ImiApp
+        from imi_monitor.ui.shutdown import run_app
 
     chosen = preferences.from_settings(settings, ascii_only=ascii_only, state_file=saved_layout.path_for(common_dirs))
     first = ahead.result(FIRST_SNAPSHOT_TIMEOUT)

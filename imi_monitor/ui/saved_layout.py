@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, replace
@@ -73,6 +72,7 @@ def _read(content: dict[str, Any]) -> SavedLayout:
 def save(path: str, what: SavedLayout) -> None:
     """Write the file atomically; OSError if that fails."""
     import json
+    import tempfile
 
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
