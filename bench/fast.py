@@ -1,7 +1,7 @@
 """The start-up replacements of `imi_monitor/fast` and the late imports of the dashboard, each with and without, in one run.
 
 Values are milliseconds of processor time of a whole process, which other processes disturb less than elapsed time. The
-floor of each row is the same command with the replacement. A replacement stays if it saves 3 ms, or if `imi claim`
+floor of each row is the same command with the replacement. A replacement stays if it saves 2 ms, or if `imi claim`
 needs it for its budget of twice `python -I -c pass`.
 """
 
@@ -21,7 +21,11 @@ _CLAIM, _RELEASE, _VERIFY = (("claim", *_AGENT), ("release", *_AGENT), ("verify-
 _MODELS = (
     "import imi_monitor.model.snapshot, imi_monitor.model.agent, imi_monitor.model.columns, imi_monitor.sources.source"
 )
-_STANDARD = "import dataclasses, imi_monitor.fast.frozen_dataclass as m; m.dataclass = dataclasses.dataclass"
+_STANDARD = (
+    "import dataclasses, imi_monitor.fast.frozen_dataclass as m;"
+    "m.dataclass, m.field = dataclasses.dataclass, dataclasses.field"
+)
+_LIST, _STATUS = ("list",), ("status",)
 _APP = "import imi_monitor.ui.app"
 _LATE = f"from imi_monitor.ui import late_imports\nwith late_imports.stand_ins():\n    {_APP}"
 # (name, code that undoes one replacement before the command starts, command)
@@ -33,6 +37,10 @@ WITHOUT = (
     ("claim: default garbage collection", "import gc; gc.set_threshold = lambda *_: None", _CLAIM),
     ("verify-lock: tomllib instead of the scan", "import tomllib", _VERIFY),
     ("release: signal instead of _signal", "import signal", _RELEASE),
+    ("list: dataclasses instead of frozen_dataclass", "import dataclasses", _LIST),
+    ("list: json instead of json_reader", "import json", _LIST),
+    ("list: contextlib instead of lean_suppress", "import contextlib", _LIST),
+    ("status: concurrent.futures instead of thread_map", "import concurrent.futures.thread", _STATUS),
 )
 
 
@@ -40,7 +48,7 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="imi-bench-") as folder:
         repository, env = _repository(folder)
         process([PYTHON, "-m", "imi_monitor", *_CLAIM], env, repository)
-        commands = {words[0]: _command("pass", words) for words in (_CLAIM, _VERIFY, _RELEASE)}
+        commands = {words[0]: _command("pass", words) for words in (_CLAIM, _VERIFY, _RELEASE, _LIST, _STATUS)}
         commands |= {name: _command(first, words) for name, first, words in WITHOUT}
         commands |= {"empty": [PYTHON, "-I", "-c", "pass"], "models": [PYTHON, "-c", _MODELS]}
         commands |= {"app": [PYTHON, "-c", _APP], "app with late imports": [PYTHON, "-c", _LATE]}
