@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         key_bar: int
         requires: tuple[str, ...]
         needs_worktree: bool
+        needs_registry: bool
         changes: bool
 
 
@@ -91,6 +92,7 @@ def _row(word: str, module: str, declared: Action | type[View], key: str) -> str
         "key_bar": {declared.key_bar},
         "requires": ({requires}),
         "needs_worktree": {declared.needs_worktree},
+        "needs_registry": {isinstance(declared, Action) and declared.needs_registry},
         "changes": {changes},
     }},
 """

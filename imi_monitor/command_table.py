@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         key_bar: int
         requires: tuple[str, ...]
         needs_worktree: bool
+        needs_registry: bool
         changes: bool
 
 
@@ -106,6 +107,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 75,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": True,
         "changes": True,
     },
     {
@@ -118,6 +120,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 70,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": True,
         "changes": True,
     },
     {
@@ -130,6 +133,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": True,
+        "needs_registry": True,
         "changes": True,
     },
     {
@@ -142,6 +146,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": True,
         "changes": True,
     },
     {
@@ -154,6 +159,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 90,
         "requires": ("folder",),
         "needs_worktree": True,
+        "needs_registry": True,
         "changes": True,
     },
     {
@@ -166,6 +172,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 85,
         "requires": ("claim",),
         "needs_worktree": True,
+        "needs_registry": True,
         "changes": True,
     },
     {
@@ -178,6 +185,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": True,
+        "needs_registry": True,
         "changes": True,
     },
     {
@@ -190,6 +198,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 80,
         "requires": ("linked",),
         "needs_worktree": True,
+        "needs_registry": True,
         "changes": True,
     },
     {
@@ -202,6 +211,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 30,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": False,
         "changes": True,
     },
     {
@@ -214,6 +224,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": True,
         "changes": True,
     },
     {
@@ -226,6 +237,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": False,
         "changes": True,
     },
 )
@@ -242,6 +254,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 45,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": False,
         "changes": False,
     },
     {
@@ -254,6 +267,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": ("agent",),
         "needs_worktree": True,
+        "needs_registry": False,
         "changes": False,
     },
     {
@@ -266,6 +280,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 35,
         "requires": (),
         "needs_worktree": True,
+        "needs_registry": False,
         "changes": False,
     },
     {
@@ -278,6 +293,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": True,
+        "needs_registry": False,
         "changes": False,
     },
     {
@@ -290,6 +306,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": True,
+        "needs_registry": False,
         "changes": False,
     },
     {
@@ -302,6 +319,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": False,
         "changes": False,
     },
     {
@@ -314,6 +332,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": True,
+        "needs_registry": False,
         "changes": False,
     },
     {
@@ -326,6 +345,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": False,
         "changes": False,
     },
     {
@@ -338,6 +358,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": False,
         "changes": False,
     },
     {
@@ -350,6 +371,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "key_bar": 0,
         "requires": (),
         "needs_worktree": False,
+        "needs_registry": False,
         "changes": False,
     },
 )

@@ -7,6 +7,7 @@ at once for a file, a claim or a worktree, a little later for the rest. The engi
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -27,6 +28,7 @@ from imi_monitor.model.snapshot import (
     GitState,
     Key,
     RegistryEvent,
+    RegistryState,
     Snapshot,
     SourceFailure,
     SourceHealth,
@@ -38,6 +40,7 @@ from imi_monitor.sources.hints import DiskUseWanted, GitStateRead, Hint, Refresh
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.sources.source import RegistryReading, RosterEntry, Source
+    from imi_monitor.store.lost_registry import RegistryTrace
 
 PER_SECOND = 10  # snapshots at most
 _BURST = 2  # snapshots without a pause between them
@@ -58,7 +61,8 @@ class Engine:
         self.sources = tuple(sources)
         self._entries: dict[Key, RosterEntry] = {}
         self._worktrees: dict[Key, Worktree] = {}
-        self._claims: dict[Key, ClaimState] = {}
+        self._claims: dict[Key, ClaimState] | None = {}  # None: the registry cannot be used
+        self._registry = RegistryState()
         self._periods: dict[Key, list[ClaimPeriod]] = {}
         self._changes: deque[Change] = deque(maxlen=_MOST_CHANGES)
         self._events: deque[RegistryEvent] = deque(maxlen=_MOST_EVENTS)
@@ -76,8 +80,10 @@ class Engine:
         self._snapshot = first or Snapshot(0, times.stamp(), host.hostname())
         if first is not None:  # shown until the sources have read
             self._worktrees = {tree.key: tree for tree in first.worktrees}
-            self._claims = {tree.key: tree.claim for tree in first.worktrees if tree.claim is not None}
+            known = {tree.key: tree.claim for tree in first.worktrees if tree.claim is not None}
+            self._claims = known if first.registry.problem is None else None
             self._waiting = first.waiting
+            self._registry = first.registry
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Engine:
@@ -174,10 +180,23 @@ class Engine:
             self._urgent.set()  # a new event alone is not urgent
         self._waiting = reading.waiting
         self._periods = periods_by_worktree(reading.periods)
-        self._claims = claims
+        if reading.anew:
+            self._events.clear()
         self._events.extend(reading.events)
+        replaced = self._registry.replaced + reading.anew
+        self._registry = RegistryState(reading.registry_id, reading.generation, replaced)
+        self._set_claims(claims)
+
+    def set_registry_unusable(self, why: str) -> None:
+        self._waiting, self._periods = (), {}
+        self._registry = replace(self._registry, problem=why)
+        self._urgent.set()
+        self._set_claims(None)
+
+    def _set_claims(self, claims: dict[Key, ClaimState] | None) -> None:
+        self._claims = claims
         for key, entry in self._entries.items():
-            worktree, claim = self._worktrees[key], entry.claim(self._claims)
+            worktree, claim = self._worktrees[key], entry.claim(claims)
             if worktree.claim != claim:
                 self._worktrees[key] = replace(worktree, claim=claim)
                 self._awaited.set()
@@ -290,6 +309,7 @@ class Engine:
             complete="worktrees" in self._health
             and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),
             repositories=tuple(dict.fromkeys([key.repo for key in self._worktrees])),
+            registry=self._registry,
             **self._fields,  # type: ignore[arg-type]
         )
 
@@ -357,17 +377,24 @@ async def open_engine(
     read_only: bool = False,
 ) -> AsyncIterator[Engine]:
     """Run an engine on these repositories, or on all that the registry has; `read_only`: it claims and links nothing."""
-    from imi_monitor import auto_sync
+    from imi_monitor import auto_sync, registry_traces
+    from imi_monitor.git import layout
     from imi_monitor.sources import make_sources
     from imi_monitor.sources.agents.session_recorder import SessionRecorder
     from imi_monitor.sources.files.tiered_watcher import choose_watcher
     from imi_monitor.sources.source import SourceContext
     from imi_monitor.store import async_registry
 
+    def find_traces(real: str) -> list[RegistryTrace]:
+        found = [layout.repository_at(folder) for folder in common_dirs or () if os.path.isdir(folder)]
+        return registry_traces.find_traces(real, found)
+
     settings = settings or Settings()
     repositories = None if common_dirs is None else tuple(common_dirs)
     async with AsyncExitStack() as stack:
-        registry = await stack.enter_async_context(async_registry.open_registry(database))
+        registry = await stack.enter_async_context(
+            async_registry.open_registry(database, find_traces=find_traces, required=False)
+        )
         recorder = await stack.enter_async_context(SessionRecorder(registry, settings.number("sessions.keep_days")))
         watcher = choose_watcher()
         await watcher.start()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.git.runner import Git
+    from imi_monitor.store.followed_registry import FollowedRegistry
     from imi_monitor.store.lost_registry import RegistryTrace
     from imi_monitor.store.repositories import RepositoryRegistration
 
@@ -48,6 +49,7 @@ class Context:
         database: str | None = None,
         repo: str | None = None,
         progress: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
         emit: Callable[[str, dict[str, object]], None] | None = None,
         cancelled: Callable[[], bool] = _never,
         choose: Callable[[str, list[str]], int | None] = _no_choice,
@@ -57,6 +59,7 @@ class Context:
         self.database = config.database_path(database)
         self.progress = progress or _discard
         self.shows_progress = progress is not None  # without a display, git is not asked for progress
+        self.notify = notify or _discard  # what must be known while the action still runs
         self.cancelled = cancelled
         self.choose = choose  # (title, lines) -> the index of the chosen line, or None
         self._emit = emit
@@ -66,6 +69,7 @@ class Context:
         self.needs_registry = True  # False: reads find an empty registry while the real one cannot be used
         self._problem: RegistryError | None = None
         self._connection: sqlite3.Connection | None = None
+        self._followed: FollowedRegistry | None = None  # instead of the connection, once `follow_registry` was called
         self._settings: dict[str | None, config.Settings] = {}  # by cluster
         self._repository: layout.Repository | None = None
         self._places: dict[str, layout.RepositoryLocation | None] = {}
@@ -74,7 +78,7 @@ class Context:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        opened = self._connection is not None
+        opened = self._connection is not None or self._followed is not None
         if self.process_ends and self._connection is not None:
             from imi_monitor.store import db
 
@@ -89,6 +93,9 @@ class Context:
             raise db.registry_error(error, self.database) from error
 
     def close(self) -> None:
+        if self._followed is not None:
+            self._followed.close()
+            self._followed = None
         if self._connection is not None:
             from imi_monitor.store import db
 
@@ -113,6 +120,8 @@ class Context:
     @property
     def connection(self) -> sqlite3.Connection:
         """The open registry. When it cannot be used: RegistryError, or its empty stand-in if it is not needed."""
+        if self._followed is not None:
+            return self._followed.connection()
         if self._connection is None:
             problem = self.registry_problem
             if problem is not None:
@@ -123,15 +132,32 @@ class Context:
     @property
     def registry_problem(self) -> RegistryError | None:
         """Why the registry cannot be used; None if it can."""
-        if self._connection is None and self._problem is None:
-            from imi_monitor.store import db
-
+        if self._connection is None and self._problem is None and self._followed is None:
             try:
-                self._connection = db.connect(self.database, find_traces=self.find_traces)
-                self.notes += db.notes(self._connection)
+                self._connection = self._connect()
             except RegistryError as error:
                 self._problem = error
         return self._problem
+
+    def _connect(self, create: bool = True) -> sqlite3.Connection:
+        from imi_monitor.store import db
+
+        connection = db.connect(self.database, create=create, find_traces=self.find_traces)
+        self.notes += db.notes(connection)
+        return connection
+
+    def follow_registry(self) -> None:
+        """From now on `connection` is one to the file that is there then: for an action that goes on for long."""
+        if self._followed is None:
+            from imi_monitor.store.followed_registry import FollowedRegistry
+
+            opened, self._connection = self.connection, None
+            self._followed = FollowedRegistry(self.database, self._connect, opened=opened)
+
+    def handle_registry_error(self, error: RegistryError) -> None:
+        """Open the registry again at its next use, if it is followed."""
+        if self._followed is not None:
+            self._followed.handle(error)
 
     def find_traces(self, real: str) -> list[RegistryTrace]:
         """What names the registry at `real` in the repository around the caller, and in the hooks' folder."""

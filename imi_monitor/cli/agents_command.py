@@ -99,7 +99,7 @@ def _read_agents(parsed: ParsedCommandLine) -> tuple[tuple[Agent, ...], dict[str
     from imi_monitor.cli.front_end import common_dirs_of
     from imi_monitor.model.text import safe
     from imi_monitor.sources.agents import agent_poll
-    from imi_monitor.sources.registry_source import read_registry
+    from imi_monitor.sources.registry_source import read_claims
     from imi_monitor.sources.worktrees_source import read_roster
     from imi_monitor.store import agents as described_agents
     from imi_monitor.store import db
@@ -108,7 +108,7 @@ def _read_agents(parsed: ParsedCommandLine) -> tuple[tuple[Agent, ...], dict[str
         dirs = common_dirs_of(context, parsed.request.rest("repo"))
         scope = dirs
         roster, _ = db.read(context.connection, read_roster, scope, context.database)
-        registry = db.read(context.connection, read_registry, 0)
+        registry = db.read(context.connection, read_claims)
         descriptions = db.read(context.connection, described_agents.list_descriptions)
     agents, broken = agent_poll.read_agents_once(roster, registry.claims)
     return agents, descriptions, [safe(text, 300) for text in broken]

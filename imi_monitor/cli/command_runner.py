@@ -107,6 +107,7 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
         database=parsed.option("db"),
         repo=parsed.option("repo"),
         progress=output.progress if sys.stderr.isatty() and not quiet else None,
+        notify=lambda text: output.note(f"imi: {text}"),
         emit=emit,
         choose=choose,
     )

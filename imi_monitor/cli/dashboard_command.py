@@ -72,6 +72,7 @@ def run_dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
     from imi_monitor.store import repositories
 
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
+        context.needs_registry = False  # the dashboard shows why it cannot be used
         if named:
             found = [context.named_repository(word) for word in named]
             common_dirs: list[str] | None = list(dict.fromkeys(repository.common_dir for repository in found))

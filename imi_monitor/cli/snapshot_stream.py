@@ -29,11 +29,13 @@ _SHORTEST_REPAINT = 0.2
 def run(parsed: ParsedCommandLine, *, seconds: float | None = None) -> int:
     """Stream until the reader goes away, a signal arrives, or so many seconds are over; return the exit status."""
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
+        context.needs_registry = False
         names = parsed.request.rest("repo") or ([repo] if (repo := parsed.request.text("repo")) else [])
         common_dirs = common_dirs_of(context, names)
         database = context.database
         settings = context.settings
-        context.connection  # noqa: B018  a registry that cannot be opened is an error before the engine starts
+        if common_dirs is None and context.registry_problem is not None:  # only the registry lists any repository
+            raise context.registry_problem
     interval = parsed.request.number("interval") or 0.0
     as_stream = parsed.request.verb == "watch" or parsed.flag("json")
     show = _print_json if as_stream else _paint_table

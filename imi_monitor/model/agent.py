@@ -165,7 +165,7 @@ class Agent:
     truth: Truth
     facts: SessionFacts = NOTHING_KNOWN
     seen_at: str | None = None  # the newest sign of activity
-    claim: str | None = None  # mine, other or none; None: its worktree is unknown
+    claim: str | None = None  # mine, other or none; None: its worktree or who claims that is unknown
     claimed_by: str | None = None
     suspended: bool = False  # its process is stopped (ctrl-z, SIGSTOP); `state` is the one it continues in
     looked_at: bool = False  # a person has looked at its present state in the dashboard

@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.snapshot import UNKNOWN_CLAIM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ def name_agents(agents: Iterable[Agent], claims: Mapping[Key, ClaimState]) -> tu
         claim = claims.get(agent.key) if agent.key is not None else None
         mine = claim is not None and holders.get(claim.key) == agent.id
         name = claim.agent if claim is not None and mine else _numbered(agent.cli, counts)
-        named.append(_with_name(agent, name, _claim_relation(agent, claim, mine), claim.agent if claim else None))
+        named.append(
+            _with_name(agent, name, _claim_relation(agent, claim, mine), (claim.agent or None) if claim else None)
+        )
     return tuple(named)
 
 
@@ -90,7 +93,7 @@ def _holders(agents: list[Agent], claims: Mapping[Key, ClaimState]) -> dict[Key,
 
 
 def _claim_relation(agent: Agent, claim: ClaimState | None, mine: bool) -> str | None:
-    if agent.key is None:
+    if agent.key is None or (claim is not None and claim.state == UNKNOWN_CLAIM):
         return None
     if claim is None:
         return "none"

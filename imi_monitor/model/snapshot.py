@@ -63,9 +63,13 @@ class GitState:
         return len(self.files)
 
 
+UNKNOWN_CLAIM = "unknown"  # the state of every claim while the registry cannot be used
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimState:
-    """The claim of a worktree. `state` is held, stale or dead (without a claim it is free)."""
+    """The claim of a worktree. `state` is held, stale or dead (without a claim it is free), or unknown: then it counts as
+    held, and `agent` is empty."""
 
     key: Key
     agent: str
@@ -133,7 +137,9 @@ class Worktree:
 
     @property
     def owner(self) -> str:
-        return self.claim.agent if self.claim else "human"
+        if self.claim is None:
+            return "human"
+        return "?" if self.claim.state == UNKNOWN_CLAIM else self.claim.agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +177,16 @@ class SourceHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistryState:
+    """Which registry was read last, and why it cannot be used now."""
+
+    registry_id: str | None = None
+    generation: int = 0
+    replaced: int = 0  # how often another one took its place while this process ran
+    problem: str | None = None  # None: it can be used
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything at one moment. The engine publishes no snapshot that differs only in `seq` and `taken_at`."""
 
@@ -187,6 +203,7 @@ class Snapshot:
     complete: bool = False  # every worktree was read at least once
     repositories: tuple[str, ...] = field(default=())
     disk: tuple[DiskUse, ...] = ()  # of the worktrees measured so far; `imi watch` measures none
+    registry: RegistryState = field(default=RegistryState())
 
     def worktree(self, key: Key) -> Worktree | None:
         return next((worktree for worktree in self.worktrees if worktree.key == key), None)

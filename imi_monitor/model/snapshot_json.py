@@ -31,12 +31,15 @@ def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
         "collisions": [collision_data(one) for one in snapshot.collisions],
         "agents": [agent_data(one) for one in snapshot.agents],
         "health": [asdict(one) for one in snapshot.health],
+        "registry": asdict(snapshot.registry),
     }
 
 
 def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
     """Yield one object for each difference between two snapshots."""
     head: dict[str, object] = {"schema": SCHEMA, "seq": now.seq, "at": now.taken_at}
+    if now.registry != before.registry:
+        yield {**head, "type": "registry", "registry": asdict(now.registry)}
     old = {one.key: one for one in before.worktrees}
     for one in now.worktrees:
         if old.pop(one.key, None) != one:

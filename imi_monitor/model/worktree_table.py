@@ -162,7 +162,7 @@ def _status_of(worktree: Worktree) -> WorktreeStatus:
         branch=worktree.branch,
         type=worktree.type,
         is_main=worktree.is_main,
-        agent_id=claim.agent if claim else None,
+        agent_id=(claim.agent or None) if claim else None,
         claim_state=claim.state if claim else "free",
         pr_number=worktree.pr,
         missing=worktree.missing,

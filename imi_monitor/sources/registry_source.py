@@ -2,7 +2,7 @@
 
 After a hint that a file of the registry was written, `PRAGMA data_version` confirms the change. A slow tick finds
 changes without an event by the files' time stamps; while there are holders it also queries the registry, because the
-death of a holder's process writes nothing.
+death of a holder's process writes nothing. While the registry cannot be used, each tick tries it again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections.abc import Iterable
 from imi_monitor import host
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.attribution import ClaimPeriod
-from imi_monitor.model.errors import ImiError
+from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, RegistryWritten
 from imi_monitor.sources.source import ReadingReceiver, RegistryReading, Source, SourceContext
-from imi_monitor.store import claim_history, claim_queue, claims, db, events
+from imi_monitor.store import claim_history, claim_queue, claims, db, events, registry_file
+from imi_monitor.store.followed_registry import is_about_file
+from imi_monitor.store.registry_identity import RegistryIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,15 +53,18 @@ class RegistrySource(Source):
         from imi_monitor.sources.timers import PollTimer  # imports asyncio, which `read_registry` does not need
 
         self._registry = registry
+        self._database = database
         self._timing = timing or RegistryTiming()
         self._files = (database, f"{database}-wal")
-        self._stamps: tuple[object, ...] | None = None  # of the files, before the last query
+        self._stamps: object = None  # of the files, before the last query; None: query again
         self._queried_at = 0.0
         self._timer = PollTimer(self._timing.tick)
-        self._version: tuple[int, int] | None = None
+        self._version: tuple[int, ...] | None = None
+        self._identity: RegistryIdentity | None = None
         self._own_changes = 0  # made by this process until the last query
         self._seq: int | None = None
         self._states: tuple[str, ...] = ()
+        self._problem: str | None = None  # why the registry cannot be used, as it was reported
 
     def handle_hint(self, hint: Hint) -> None:
         if isinstance(hint, RegistryWritten | RefreshRequested):
@@ -74,29 +79,44 @@ class RegistrySource(Source):
         """True if a commit or the death of a holder is possible since the last query."""
         if self._states or self._stamps is None or time.monotonic() - self._queried_at >= self._timing.at_least_every:
             return True
-        return settled_stamps(self._files, self._timing.unsettled) != self._stamps
+        return self._read_stamps() != self._stamps
+
+    def _read_stamps(self) -> object:
+        """None while the next change might give the same stamps."""
+        settled = settled_stamps(self._files, self._timing.unsettled)
+        return settled and (settled, registry_file.stamp(self._database, os.path.realpath(self._database)))
 
     async def _read(self, receiver: ReadingReceiver) -> None:
-        self._stamps, self._queried_at = settled_stamps(self._files, self._timing.unsettled), time.monotonic()
+        self._stamps, self._queried_at = self._read_stamps(), time.monotonic()
         try:
             version, own_changes = await self._registry.read(_version)
             own, self._own_changes = own_changes != self._own_changes, own_changes
             if version == self._version and not await self._holders_changed():
                 self._wait_for_commit(own)
                 return
-            reading = await self._registry.read(read_registry, self._seq)
+            reopened = self._version is None or version[0] != self._version[0]
+            identity, reading = await self._registry.read(read_registry, self._seq, self._identity)
         except ImiError as error:
-            self._stamps = None
-            self._timer.failed()
-            receiver.set_failure(self.name, "the registry", error.sentence)
+            self._report_failure(receiver, error)
             return
-        self._timer.succeeded()
-        self._version = version
-        self._seq = max([self._seq or 0, *(line.seq for line in reading.events)])
+        self._wait_for_commit(own or not reopened)  # a file that was opened again may have nothing new yet
+        self._version, self._identity = version, identity
+        self._seq = max([0 if reading.anew else self._seq or 0, *(line.seq for line in reading.events)])
         self._states = tuple(claim.state for claim in reading.claims)
+        self._problem = None
         receiver.send_hint(RegistryChanged())
         receiver.set_registry(reading)
         receiver.set_healthy(self.name)
+
+    def _report_failure(self, receiver: ReadingReceiver, error: ImiError) -> None:
+        """The next tick tries again. A registry that is only busy still holds what was read of it."""
+        self._stamps, self._version = None, None
+        self._timer.succeeded()
+        receiver.set_failure(self.name, "the registry", error.sentence)
+        if isinstance(error, RegistryError) and is_about_file(error) and error.sentence != self._problem:
+            self._problem = error.sentence
+            receiver.set_registry_unusable(error.sentence)
+            receiver.send_hint(RegistryChanged())  # what else is read from it is unknown as well
 
     def _wait_for_commit(self, own: bool) -> None:
         """Nothing is new. A commit causes its file event some milliseconds before it is visible."""
@@ -133,11 +153,16 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     return info.st_mtime_ns, info.st_size, info.st_ino
 
 
-def read_registry(connection: sqlite3.Connection, since: int | None) -> RegistryReading:
-    """Read everything in one transaction; of the events those after `since`, at first the last ones."""
+def read_registry(
+    connection: sqlite3.Connection, since: int | None, known: RegistryIdentity | None = None
+) -> tuple[RegistryIdentity, RegistryReading]:
+    """Read everything in one transaction; of the events those after `since`, at first or of another registry the last ones."""
+    identity = RegistryIdentity(connection)
+    anew = known is not None and identity != known
+    since = None if anew else since
     after = max(0, events.last_seq(connection) - _MOST_EVENTS) if since is None else since
     lines = events.list_events(connection, after, limit=_MOST_EVENTS)
-    return RegistryReading(
+    return identity, RegistryReading(
         claims=tuple(_claim(claim) for claim in claims.list_held(connection)),
         waiting=tuple(_waiting(connection)),
         periods=tuple(_period(grant) for grant in claim_history.list_grants(connection, limit=_MOST_PERIODS)),
@@ -147,6 +172,9 @@ def read_registry(connection: sqlite3.Connection, since: int | None) -> Registry
             )
             for line in lines
         ),
+        registry_id=identity.registry_id,
+        generation=identity.generation,
+        anew=anew,
     )
 
 
@@ -155,9 +183,9 @@ def read_claims(connection: sqlite3.Connection) -> RegistryReading:
     return RegistryReading(tuple(map(_claim, claims.list_held(connection))), tuple(_waiting(connection)), (), ())
 
 
-def _version(connection: sqlite3.Connection) -> tuple[tuple[int, int], int]:
-    """Return two numbers that grow with the commits of other processes and with own events, and the own changes."""
-    return (db.data_version(connection), events.last_seq(connection)), connection.total_changes
+def _version(connection: sqlite3.Connection) -> tuple[tuple[int, ...], int]:
+    """Return what changes with the commits of other processes and with own events, and the number of own changes."""
+    return (*db.data_version(connection), events.last_seq(connection)), connection.total_changes
 
 
 def _states(connection: sqlite3.Connection) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.attribution import ClaimPeriod
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import ClaimState, GitState, Key, RegistryEvent, Waiter, Worktree
+from imi_monitor.model.snapshot import UNKNOWN_CLAIM, ClaimState, GitState, Key, RegistryEvent, Waiter, Worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,11 +43,16 @@ class RosterEntry:
     held_by: str | None = None  # named only by a presence lock: a program that does not use the registry
     held_since: str | None = None
 
-    def claim(self, claims: Mapping[Key, ClaimState]) -> ClaimState | None:
-        """Return the registry's claim, else the claim of another program that only its presence lock shows."""
-        claim = claims.get(self.key)
-        if claim is not None or self.held_by is None:
+    def claim(self, claims: Mapping[Key, ClaimState] | None) -> ClaimState | None:
+        """Return the registry's claim, else the claim of another program that only its presence lock shows.
+
+        `claims` is None while the registry cannot be used.
+        """
+        claim = claims.get(self.key) if claims is not None else None
+        if claim is not None:
             return claim
+        if self.held_by is None:
+            return None if claims is not None else ClaimState(self.key, "", UNKNOWN_CLAIM, 0, None, None, None, None)
         return ClaimState(
             self.key,
             self.held_by,
@@ -60,7 +65,7 @@ class RosterEntry:
             process="another program (presence lock)",
         )
 
-    def worktree(self, claims: Mapping[Key, ClaimState]) -> Worktree:
+    def worktree(self, claims: Mapping[Key, ClaimState] | None) -> Worktree:
         """Return the worktree as it is known before its git status is read."""
         return Worktree(
             key=self.key,
@@ -81,12 +86,15 @@ class RosterEntry:
 
 @dataclass(frozen=True, slots=True)
 class RegistryReading:
-    """The registry at one moment; `events` are only those that are new since the last reading."""
+    """The registry at one moment; `events` are only those that are new since the last reading of the same registry."""
 
     claims: tuple[ClaimState, ...]
     waiting: tuple[Waiter, ...]
     periods: tuple[ClaimPeriod, ...]
     events: tuple[RegistryEvent, ...]
+    registry_id: str | None = None
+    generation: int = 0
+    anew: bool = False  # another registry than that of the last reading
 
 
 class ReadingReceiver(Protocol):
@@ -109,6 +117,9 @@ class ReadingReceiver(Protocol):
     def set_watch_mode(self, key: Key, mode: str, why: str | None) -> None: ...
 
     def set_registry(self, reading: RegistryReading) -> None: ...
+
+    def set_registry_unusable(self, why: str) -> None:
+        """Every claim is unknown until the next reading."""
 
     def set_agents(self, agents: tuple[Agent, ...]) -> None: ...
 

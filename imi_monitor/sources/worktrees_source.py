@@ -1,7 +1,7 @@
 """The roster: all worktrees, from git's own files joined with the registry's rows.
 
 It is read again after a change of git's files or of the registry. Every second a handful of `stat` calls looks for
-changes without an event, such as a removed folder.
+changes without an event, such as a removed folder. While the registry cannot be used, git's files alone give the roster.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from imi_monitor import host, presence, roster
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git import layout, safety
-from imi_monitor.model.errors import ImiError
+from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, WorktreeListChanged
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 from imi_monitor.store import db, repositories
+from imi_monitor.store.followed_registry import is_about_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class _RosterReading:
     entries: tuple[RosterEntry, ...]
     complete: bool
     has_folder: dict[str, bool]  # by the path of a worktree
-    registry_version: int  # changes with each write of another process
+    registry_version: object  # changes with each write of another process; None: read without the registry
 
 
 class WorktreesSource(Source):
@@ -49,7 +50,7 @@ class WorktreesSource(Source):
         self._database = database
         self._scope = common_dirs
         self._timer = PollTimer(_CHECK_INTERVAL)
-        self._reading = _RosterReading((), True, {}, -1)
+        self._reading = _RosterReading((), True, {}, None)
         self._must_read = True
         self._list_stamps: tuple[object, ...] = ()
         self._checks = 0
@@ -85,7 +86,7 @@ class WorktreesSource(Source):
     async def _read(self, receiver: ReadingReceiver) -> None:
         before, self._must_read = _list_stamps(self._common_dirs), False
         try:
-            self._reading = await self._registry.read(_read, self._scope, self._database)
+            self._reading = await self._read_roster()
         except (ImiError, OSError) as error:
             self._must_read = True
             self._timer.failed()
@@ -101,6 +102,17 @@ class WorktreesSource(Source):
             self._read_again()  # a list changed during the reading, or a repository is new: it may be incomplete
         receiver.set_roster(self._reading.entries)
         receiver.set_healthy(self.name)
+
+    async def _read_roster(self) -> _RosterReading:
+        try:
+            return await self._registry.read(_read, self._scope, self._database)
+        except RegistryError as error:
+            if not is_about_file(error) and self._reading.registry_version is not None:
+                raise
+            scope = self._scope if self._scope is not None else sorted(self._common_dirs)
+            import asyncio
+
+            return await asyncio.to_thread(_read_without_registry, error, scope, self._database, self._reading.entries)
 
     def _stamps_differ(self) -> bool:
         """True if a list of git changed, or one of the folders that are checked this time came or went."""
@@ -121,6 +133,28 @@ def _read(connection: sqlite3.Connection, common_dirs: Sequence[str] | None, dat
     entries, complete = read_roster(connection, common_dirs, database)
     has_folder = {entry.path: _has_folder(entry) for entry in entries}
     return _RosterReading(entries, complete, has_folder, db.data_version(connection))
+
+
+def _read_without_registry(
+    error: RegistryError, common_dirs: Sequence[str], database: str, known: Sequence[RosterEntry]
+) -> _RosterReading:
+    """Read what git's files alone say; worktrees that are known keep what the registry said about them, but no trust."""
+    from imi_monitor.store import stand_in
+
+    connection = stand_in.open_stand_in(error, database)
+    try:
+        entries, complete = read_roster(connection, common_dirs, database)
+    finally:
+        connection.close()
+    before = {(entry.common_dir, entry.path): entry for entry in known}
+    named = tuple(_keep_name(entry, before.get((entry.common_dir, entry.path), entry)) for entry in entries)
+    return _RosterReading(named, complete, {entry.path: _has_folder(entry) for entry in named}, None)
+
+
+def _keep_name(entry: RosterEntry, known: RosterEntry) -> RosterEntry:
+    from dataclasses import replace
+
+    return replace(entry, key=known.key, type=known.type, pr=known.pr)
 
 
 def _has_folder(entry: RosterEntry) -> bool:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager, suppress
 from sqlite3 import Connection
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -22,6 +21,11 @@ import aiosqlite
 
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db
+from imi_monitor.store.followed_registry import FollowedRegistry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.store.lost_registry import FindTraces
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,12 +82,13 @@ class _Call:
         self._error: BaseException | None = None
         self.cancelled = False
 
-    def run(self, connection: Connection) -> None:
+    def run(self, registry: FollowedRegistry) -> None:
         if self.cancelled:
             return
         try:
-            self._result = self._function(connection)
+            self._result = self._function(registry.connection())
         except BaseException as error:  # noqa: BLE001  raised by `outcome` in the caller's task
+            registry.handle(error)
             self._error = error
 
     def outcome(self) -> object:
@@ -99,9 +104,8 @@ class _CallingConnection:
     is cancelled.
     """
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._connect = connect
-        self._connection: Connection | None = None
+    def __init__(self, registry: FollowedRegistry) -> None:
+        self._registry = registry
         self.thread: threading.Thread | None = None
         self.started = threading.Event()
 
@@ -112,24 +116,31 @@ class _CallingConnection:
         return self
 
     def execute(self, _sql: str, parameters: tuple[_Call]) -> _CallingConnection:
-        if self._connection is None:
-            self._connection = self._connect()
-            db.spare_ballast(self._connection)  # what the engine records can wait for space
-        parameters[0].run(self._connection)
+        parameters[0].run(self._registry)
         return self
 
     def fetchall(self) -> list[Any]:
         return []
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+        self._registry.close()
 
 
 @asynccontextmanager
-async def open_registry(path: str, *, create: bool = True) -> AsyncIterator[AsyncRegistry]:
-    """The registry for an `async with`; closed however it ends, also when cancelled while opening."""
-    calling = _CallingConnection(partial(db.connect, path, create=create))
+async def open_registry(
+    path: str, *, create: bool = True, find_traces: FindTraces | None = None, required: bool = True
+) -> AsyncIterator[AsyncRegistry]:
+    """The registry for an `async with`; closed however it ends, also when cancelled while opening.
+
+    It follows its file: each call uses the one that is there then. If it is not `required`, it need not be usable now.
+    """
+
+    def connect(create: bool) -> Connection:
+        connection = db.connect(path, create=create, find_traces=find_traces)
+        db.spare_ballast(connection)  # what the engine records can wait for space
+        return connection
+
+    calling = _CallingConnection(FollowedRegistry(path, connect, create=create))
     link = _make_in_daemon_thread(lambda: aiosqlite.Connection(calling.start, iter_chunk_size=64))
     try:
         await link
@@ -138,7 +149,8 @@ async def open_registry(path: str, *, create: bool = True) -> AsyncIterator[Asyn
         raise
     try:
         registry = AsyncRegistry(link)
-        await registry.open()
+        with suppress(*() if required else (RegistryError,)):
+            await registry.open()
         yield registry
     finally:
         try:

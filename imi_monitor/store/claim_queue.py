@@ -87,6 +87,16 @@ def leave(connection: sqlite3.Connection, seq: int) -> None:
     connection.execute("DELETE FROM claim_queue WHERE seq = ?", (seq,))
 
 
+def leave_all(
+    connection: sqlite3.Connection, repo_name: str, worktree_name: str, process: host.ProcessIdentity
+) -> None:
+    """Delete the waiters of one process."""
+    connection.execute(
+        f"DELETE FROM claim_queue {_KEY} AND host = ? AND boot = ? AND pid = ? AND pid_started IS ?",
+        (repo_name, worktree_name, process.host, process.boot, process.pid, process.started),
+    )
+
+
 def list_waiters(
     connection: sqlite3.Connection, repo_name: str | None = None, worktree_name: str | None = None
 ) -> list[WaiterRow]:

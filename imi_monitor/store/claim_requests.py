@@ -99,9 +99,13 @@ def request_claim(connection: sqlite3.Connection, target: ClaimTarget, request: 
 def request_or_join(
     connection: sqlite3.Connection, target: ClaimTarget, request: ClaimRequest, until: float
 ) -> ClaimAnswer:
-    """Claim the worktree, or join its line in the same transaction, until the uptime `until`."""
+    """Claim the worktree, or join its line in the same transaction, until the uptime `until`.
+
+    Earlier places of this process are left: a copy of the registry may have them.
+    """
 
     def claim_or_join(inner: sqlite3.Connection) -> ClaimAnswer:
+        claim_queue.leave_all(inner, target.repo_name or "", target.name, host.identify_process(os.getpid()))
         answer = claim_target(inner, target, request)
         return answer if answer.granted else _join(inner, answer, request, until)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec, TypeVar
 
     from imi_monitor.store.lost_registry import FindTraces
-    from imi_monitor.store.registry_file import RefuseLost
+    from imi_monitor.store.registry_file import FileIdentity, RefuseLost
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -40,12 +40,16 @@ _LEFT_WAL_BYTES = 128 << 10
 _FIRST_PAUSE, _SHORTEST_PAUSE, _PAUSE_SHARE = 0.014, 0.00008, 1 / 500
 flush_file = getattr(os, "fdatasync", os.fsync)
 _left_open: list[sqlite3.Connection] = []
+_openings = 0
 
 
 class RegistryConnection(sqlite3.Connection):
     """A connection with the path of its file: SQLite does not report a path that is not UTF-8."""
 
     path = ""
+    named = ""  # the path it was opened by, which may be a link
+    identity: FileIdentity | None = None  # of the file that is open
+    opening = 0  # a number of its own among the connections of this process
     timeout = BUSY_SECONDS
     unsynced = False  # its commits do not wait for the disk
     has_wal = False  # the file has a write-ahead log, which cannot be switched off while we are connected
@@ -85,7 +89,37 @@ def connect(
         error.details = (*error.details, *changes)
         raise
     connection.notes = changes
+    connection.named = path if os.path.isabs(path) else real
+    connection.identity = checked.identify(connection.named)
     return connection
+
+
+def is_current(connection: sqlite3.Connection) -> bool:
+    """False if the file that is open is not the registry any more, or no longer has its log."""
+    if not isinstance(connection, RegistryConnection) or connection.stands_in_for is not None:
+        return True
+    found, opened = registry_file.identify(connection.named, connection.path), connection.identity
+    if found is None or opened is None:
+        return False
+    return found == opened if connection.has_wal else found[:2] == opened[:2]
+
+
+def is_same_file(connection: sqlite3.Connection) -> bool:
+    """False if the path names another file than the one that is open, or none."""
+    if not isinstance(connection, RegistryConnection):
+        return True
+    return registry_file.is_at(connection.named, connection.identity)
+
+
+def file_of(connection: sqlite3.Connection) -> tuple[int, int] | None:
+    """Device and inode of the file that is open."""
+    identity = connection.identity if isinstance(connection, RegistryConnection) else None
+    return None if identity is None else identity[:2]
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    """The version of the file's schema, which a newer imi may raise while this one has the file open."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def transact(
@@ -222,9 +256,10 @@ def where(**columns: object) -> tuple[str, list[object]]:
     return " WHERE " + " AND ".join(f"{name} = ?" for name in given) if given else "", list(given.values())
 
 
-def data_version(connection: sqlite3.Connection) -> int:
-    """A number that changes when another connection commits; it costs microseconds, so it can be polled."""
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+def data_version(connection: sqlite3.Connection) -> tuple[int, int]:
+    """What changes when another connection commits or the file is opened again; it costs microseconds, so it can be polled."""
+    opening = connection.opening if isinstance(connection, RegistryConnection) else 0
+    return opening, int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 def leave_open(connection: sqlite3.Connection) -> None:
@@ -371,8 +406,11 @@ def _open(real: str, fresh: bool, busy_seconds: float, refuse_lost: RefuseLost) 
     connection = sqlite3.connect(
         _uri(real, fresh), timeout=busy_seconds, isolation_level=None, uri=True, factory=RegistryConnection
     )
+    global _openings
+    _openings += 1
     try:
         connection.path = real
+        connection.opening = _openings
         connection.timeout = busy_seconds
         _prepare(connection, real, busy_seconds, refuse_lost)
         connection.has_wal = connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
@@ -400,7 +438,7 @@ def _quoted(path: str) -> str:
 
 
 def _prepare(connection: sqlite3.Connection, real: str, busy_seconds: float, refuse_lost: RefuseLost) -> None:
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = schema_version(connection)
     ours = connection.execute("PRAGMA application_id").fetchone()[0]
     if version != schema.VERSION or ours != schema.APPLICATION_ID:
         from imi_monitor.store import upgrade
@@ -437,12 +475,23 @@ def _transact_once(
 ) -> T:
     _begin(connection)
     try:
+        _refuse_changed(connection)
         result = work(connection, *args, **kwargs)
         connection.execute("COMMIT")
     except BaseException:
         _roll_back(connection)
         raise
+    if not is_same_file(connection):
+        raise registry_file.replaced_error(_path_of(connection))
     return result
+
+
+def _refuse_changed(connection: sqlite3.Connection) -> None:
+    """Refuse to write into a file that is not the registry any more, or whose schema a newer imi has changed."""
+    if not is_current(connection):
+        raise registry_file.replaced_error(_path_of(connection))
+    if isinstance(connection, RegistryConnection) and schema_version(connection) != schema.VERSION:
+        raise registry_file.restart_error(connection.path)
 
 
 def _begin(connection: sqlite3.Connection) -> None:

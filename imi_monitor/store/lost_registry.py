@@ -16,6 +16,10 @@ from imi_monitor.model.text import safe
 from imi_monitor.store import registry_file
 
 CODE = "registry-lost"
+_GONE_SENTENCE = (
+    "restore a copy of it; until then every worktree counts as claimed, and the next command that needs a registry starts a"
+    " new one in which nothing is claimed"
+)
 GONE, EMPTY, REPLACED = "is gone", "is empty", "was replaced by a new one of another program"
 _MOST_BYTES = 1 << 16  # of a file that may name a registry
 
@@ -42,6 +46,11 @@ def refuse_lost(path: str, real: str, state: str, find_traces: FindTraces | None
             " restore a copy of it, or run `imi doctor --new-registry` to start a new one in which nothing is claimed",
             code=CODE,
         )
+
+
+def gone_error(path: str) -> RegistryError:
+    """The error of a process whose registry is gone, although nothing else names it."""
+    return RegistryError(f"the registry {safe(path)} is gone: {_GONE_SENTENCE}", code=CODE)
 
 
 def list_traces(real: str) -> list[RegistryTrace]:

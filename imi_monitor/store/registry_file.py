@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.lean_sqlite import sqlite3
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     RefuseLost = Callable[[str, str], None]  # (real path, what is the matter with it)
+    FileIdentity = tuple[int, int, int | None, int | None]
+    FileStamp = tuple[FileIdentity | None, int, int, int, bool]
 
 # File systems on which SQLite's locks and shared memory do not work; each kind has lost registries.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "afs", "ceph", "lustre", "gfs", "gluster", "ocfs2", "vboxsf")
+REPLACED_CODE, NEWER_CODE = "registry-replaced", "registry-newer"
 SIDE_FILES = ("-wal", "-shm", "-journal")
 _BALLAST = ".imi-ballast"
 BALLAST_BYTES = 512 << 10
@@ -29,20 +33,75 @@ KEPT_FOR_RELEASES = 256 << 10  # other work leaves so much of the ballast; a rel
 _BLOCK_BYTES = 4 << 10
 _SLICE_BYTES = 128 << 10  # room for SQLite's side files and one transaction
 _SCARCE_BYTES = 256 << 10
+_SAME_TIME_NS = 50_000_000  # the longest step of a file system's clock that is expected
 # SQLite's result codes; the `sqlite3` module names them only in newer versions.
 _FULL, _IO_ERROR, _CANNOT_OPEN = 13, 10, 14
 _WRITE_FAILED, _SHARED_MEMORY_FAILED = 778, 4874
 
 
 class CheckedFile:
-    """A place for the registry: its real path, whether the file will be new, and whether only this user has access."""
+    """A place for the registry: its real path, whether only this user has access, and the file found there."""
 
-    __slots__ = ("fresh", "private", "real")
+    __slots__ = ("found", "private", "real")
 
-    def __init__(self, real: str, fresh: bool, private: bool) -> None:
+    def __init__(self, real: str, found: os.stat_result | None, private: bool) -> None:
         self.real = real  # the ballast and SQLite's side files lie beside it, not beside a link to it
-        self.fresh = fresh
+        self.found = found  # None: the file will be new
         self.private = private
+
+    @property
+    def fresh(self) -> bool:
+        return self.found is None
+
+    def identify(self, path: str) -> FileIdentity | None:
+        """Identify the file once it is open; None if it was replaced since the check."""
+        identity = identify(path, self.real)
+        if identity is None or self.found is None or identity[:2] == (self.found.st_dev, self.found.st_ino):
+            return identity
+        return None
+
+
+def identify(path: str, real: str) -> FileIdentity | None:
+    """What stays the same while the file, its log and its index are the ones that are open; None: it is gone or emptied.
+
+    No other file gets the inode of one that is open.
+    """
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return (info.st_dev, info.st_ino, _inode(f"{real}-wal"), _inode(f"{real}-shm")) if info.st_size else None
+
+
+def is_at(path: str, identity: FileIdentity | None) -> bool:
+    """True if the file of that identity has this path: a cheaper check, without its log."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return False
+    return identity is not None and info.st_ino == identity[1] and info.st_dev == identity[0]
+
+
+def stamp(path: str, real: str) -> FileStamp | None:
+    """What stays the same unless another opening may end differently; None if that cannot be said yet.
+
+    The log grows with each commit, the file itself changes only when a checkpoint, or another program, writes into it.
+    """
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    if max(info.st_mtime_ns, info.st_ctime_ns) > time.time_ns() - _SAME_TIME_NS:
+        return None  # another write may leave the same times
+    access = os.access(os.path.dirname(real), os.W_OK | os.X_OK) and os.access(path, os.R_OK | os.W_OK)
+    return identify(path, real), info.st_mtime_ns, info.st_ctime_ns, info.st_size, access
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
 
 
 def check_file(path: str, create: bool, refuse_lost: RefuseLost) -> CheckedFile:
@@ -61,7 +120,7 @@ def check_file(path: str, create: bool, refuse_lost: RefuseLost) -> CheckedFile:
         _make_folder(folder)
         _refuse_read_only(path, folder, None)
         _refuse_remote(path, folder)
-        return CheckedFile(real, True, _refuse_foreign(path, real, None))
+        return CheckedFile(real, None, _refuse_foreign(path, real, None))
     except OSError as error:
         raise RegistryError(
             f"cannot reach the registry {safe(path)}: {error.strerror}", code="registry-open"
@@ -72,7 +131,7 @@ def check_file(path: str, create: bool, refuse_lost: RefuseLost) -> CheckedFile:
         refuse_lost(real, "is empty")
     _refuse_read_only(path, folder, real)
     _refuse_remote(path, folder)
-    return CheckedFile(real, False, private)
+    return CheckedFile(real, info, private)
 
 
 def _refuse_foreign(path: str, real: str, info: os.stat_result | None) -> bool:
@@ -332,6 +391,23 @@ def registry_error(error: sqlite3.Error | UnicodeEncodeError, path: str) -> Regi
     full = is_disk_full(error, path)
     code, sentence = _FULL_SENTENCE if full else _SENTENCES.get(number, ("registry", _other_sentence(error)))
     return RegistryError(f"the registry {safe(path)} {sentence}", code=code)
+
+
+def replaced_error(path: str) -> RegistryError:
+    """The error for a transaction on a file that is not the registry any more."""
+    return RegistryError(
+        f"the registry {safe(path)} was replaced, deleted or emptied while it was in use, and nothing was recorded in the "
+        "new one: repeat it",
+        code=REPLACED_CODE,
+    )
+
+
+def restart_error(path: str) -> RegistryError:
+    """The error of a process whose registry another version of imi has changed."""
+    return RegistryError(
+        f"the registry {safe(path)} was changed by a newer imi while this one was using it: restart imi",
+        code=NEWER_CODE,
+    )
 
 
 def sync_error(error: OSError, path: str) -> RegistryError:

@@ -6,10 +6,32 @@ The traces of a registry (ballast, notes in the trash, presence locks, the hooks
 from __future__ import annotations
 
 from imi_monitor.fast.lean_sqlite import sqlite3
+from imi_monitor.store import db
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+class RegistryIdentity:
+    """Which registry was read. Rows that were read from another one say nothing about this one."""
+
+    __slots__ = ("file", "generation", "registry_id")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        found = _read(connection)
+        self.registry_id = None if found is None else found[0]
+        self.generation = 0 if found is None else found[1]
+        self.file = db.file_of(connection)  # a copy in its place has the same id, and maybe the same generation
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RegistryIdentity) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[object, ...]:
+        return self.registry_id, self.generation, self.file
 
 
 def registry_id(connection: sqlite3.Connection) -> str | None:

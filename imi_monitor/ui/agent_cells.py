@@ -13,7 +13,7 @@ from textual.content import Content
 from imi_monitor.model import agent_text, attention, columns
 from imi_monitor.model.agent import EXACT, GUESS, WORKING, Agent, Truth
 from imi_monitor.model.attention import ASKS, DIED, ENDED, FAILS, IDLE, INTRUDES, SUSPENDED, UNCLEAR, WORKS
-from imi_monitor.model.snapshot import NOT_LOOKED_FOR, Snapshot, Worktree
+from imi_monitor.model.snapshot import NOT_LOOKED_FOR, UNKNOWN_CLAIM, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.cells import MUTED
@@ -147,7 +147,9 @@ def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> st
     if not here:
         return safe(tree.owner)
     others = len(here) - 1
-    if tree.claim is not None:
+    if tree.claim is not None and tree.claim.state == UNKNOWN_CLAIM:
+        names = [f"{safe(here[0].name)}, claim ?", f"({safe(here[0].name)}) ?"]
+    elif tree.claim is not None:
         others = sum(one.name != tree.claim.agent for one in here)
         names = [safe(tree.owner)]
     else:

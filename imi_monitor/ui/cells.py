@@ -14,7 +14,17 @@ from textual.content import Content
 
 from imi_monitor.model import columns, times
 from imi_monitor.model.change import Change, changes_per_minute
-from imi_monitor.model.snapshot import Collision, DiskUse, FileState, GitState, Key, RegistryEvent, Snapshot, Worktree
+from imi_monitor.model.snapshot import (
+    UNKNOWN_CLAIM,
+    Collision,
+    DiskUse,
+    FileState,
+    GitState,
+    Key,
+    RegistryEvent,
+    Snapshot,
+    Worktree,
+)
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui.snapshot_facts import parse_time
 
@@ -47,7 +57,13 @@ def glyph(worktree: Worktree) -> Content:
     return Content.styled(TYPE_GLYPHS.get(worktree.type, "·"), "$primary" if worktree.claim else MUTED)
 
 
-CLAIM_STYLES = {"": MUTED, "held": "$claim-held", "stale": "$claim-stale", "dead": "$claim-dead"}
+CLAIM_STYLES = {
+    "": MUTED,
+    "held": "$claim-held",
+    "stale": "$claim-stale",
+    "dead": "$claim-dead",
+    UNKNOWN_CLAIM: "$warning",
+}
 CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
 
 

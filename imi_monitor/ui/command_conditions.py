@@ -68,6 +68,9 @@ def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree
     """Why the command cannot run for the selected worktree, in one sentence; empty when it can."""
     if facts is None:
         return "" if not command.needs_worktree else "no worktree has been read yet"
+    problem = facts.snapshot.registry.problem
+    if command.needs_registry and problem is not None:
+        return f"claims are unknown and count as held: {problem}"
     if not command.needs_worktree or (marked and command.kind == "action"):
         return ""
     if tree is None:

@@ -30,6 +30,7 @@ class Command:
     group: str
     kind: Kind = "function"
     changes: bool = False
+    needs_registry: bool = False  # not available while the registry cannot be used
     needs_worktree: bool = False  # acts on the selected worktree, so it is in that worktree's menu
     requires: tuple[str, ...] = ()  # names of `command_conditions.CONDITIONS`
     everywhere: bool = False  # also available while a view is open
@@ -150,6 +151,7 @@ def _actions() -> list[Command]:
             row["group"],
             "action",
             changes=row["changes"],
+            needs_registry=row["needs_registry"],
             needs_worktree=row["needs_worktree"],
             requires=row["requires"],
             key_bar=row["key_bar"],

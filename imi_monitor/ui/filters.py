@@ -21,7 +21,7 @@ Test = Callable[[SnapshotFacts, Worktree], bool]
 STATES: dict[str, tuple[str, Test]] = {
     "dirty": ("has uncommitted changes", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
     "clean": ("has no uncommitted changes", lambda facts, tree: bool(tree.git and not tree.git.uncommitted)),
-    "claimed": ("has a claim", lambda facts, tree: tree.claim is not None),
+    "claimed": ("has a claim, or one that is unknown", lambda facts, tree: tree.claim is not None),
     "free": ("has no claim", lambda facts, tree: tree.claim is None),
     "mine": ("you hold its claim", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
     "stale": ("its holder is silent", lambda facts, tree: facts.claim_state(tree) == "stale"),

@@ -13,7 +13,7 @@ from textual.style import Style
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import WORKING
-from imi_monitor.model.snapshot import Snapshot, Worktree
+from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
@@ -81,7 +81,8 @@ def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     suspended = agents[attention.SUSPENDED]
     missing = sum(tree.missing for tree in trees)
     busy = 0 if working else len(facts.busy_ends)
-    claimed = len(trees) - states.count("free")
+    unknown = states.count(UNKNOWN_CLAIM)
+    claimed = len(trees) - states.count("free") - unknown
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),
         (agents[attention.ASKS], f"{agents[attention.ASKS]} asking", "$agent-asks bold", "is:asking"),
@@ -94,6 +95,7 @@ def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
         (collisions, count(collisions, "collision"), "$collision bold", "is:collides"),
         (agents[attention.FAILS], f"{agents[attention.FAILS]} failed", "$agent-failed", "is:failed"),
         (dead, f"{dead} dead", "$agent-dead", "is:dead"),
+        (unknown, "claims unknown", "$warning", "is:claimed"),
         (states.count("stale"), f"{states.count('stale')} stale", "$claim-stale", "is:stale"),
         (suspended, f"{suspended} suspended", "$agent-suspended", ""),
         (missing, f"{missing} missing", "$missing", "is:missing"),

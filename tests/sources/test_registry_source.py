@@ -103,7 +103,7 @@ def test_a_commit_that_becomes_visible_after_its_file_event_is_found(
 
     async def work(registry: CountingRegistry, receiver: RecordingReceiver, source: RegistrySource) -> None:
         await until(lambda: registry.reads >= 2)
-        os.utime(path)
+        os.utime(f"{path}-wal")
         source.handle_hint(RegistryWritten())
         reads = registry.reads
         await until(lambda: registry.reads > reads)

@@ -279,7 +279,9 @@ def test_engine_drops_worktrees_that_are_gone_since_the_first_snapshot(repo: Rep
     asyncio.run(asyncio.wait_for(main(), 20))
 
 
-def test_unreadable_registry_gives_no_first_snapshot(repo: Repo, tmp_path: Path) -> None:
+def test_first_snapshot_of_an_unreadable_registry_has_unknown_claims(repo: Repo, tmp_path: Path) -> None:  # M4
     broken = tmp_path / "iMi.db"
     broken.write_bytes(b"this is no database" * 100)
-    assert first_snapshot.read_first_snapshot(str(broken), [str(repo.path / ".git")]) is None
+    first = first_snapshot.read_first_snapshot(str(broken), [str(repo.path / ".git")])
+    assert first is not None and "is damaged" in (first.registry.problem or "")
+    assert [(tree.key.worktree, tree.claim and tree.claim.state) for tree in first.worktrees] == [("app", "unknown")]

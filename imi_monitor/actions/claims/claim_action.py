@@ -15,6 +15,7 @@ from imi_monitor.store.claims import ClaimRequest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
+    from imi_monitor.actions.claims.claim_line import FindTarget
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.claim_requests import ClaimAnswer, ClaimTarget
@@ -83,10 +84,14 @@ class ClaimAction(Action):
         self.refuse(context, request)
         found, wanted = _prepare(context, request)
         seconds = request.number("wait")
+
+        def find_target() -> ClaimTarget:
+            return ownership.claim_target(context, ownership.find(context, request))
+
         target = ownership.claim_target(context, found)
-        answer = _request(context, target, wanted, seconds or 0.0)
+        answer = _request(context, target, find_target, wanted, seconds or 0.0)
         if ownership.recover_reservation(context, answer.claim):
-            answer = _request(context, target, wanted, seconds or 0.0)
+            answer = _request(context, target, find_target, wanted, seconds or 0.0)
         if not answer.granted:
             raise _refusal(found, answer, wanted, seconds)
         lock = presence.presence_lock_path(found.repository, found.name)
@@ -163,13 +168,15 @@ def _displaced_owner(context: Context, found: Target, wanted: ClaimRequest) -> s
     )
 
 
-def _request(context: Context, target: ClaimTarget, wanted: ClaimRequest, seconds: float) -> ClaimAnswer:
+def _request(
+    context: Context, target: ClaimTarget, find_target: FindTarget, wanted: ClaimRequest, seconds: float
+) -> ClaimAnswer:
     """Claim now, or wait in line for `seconds`."""
     if seconds <= 0:
         return claim_requests.request_claim(context.connection, target, wanted)
     from imi_monitor.actions.claims import claim_line
 
-    return claim_line.wait_for_claim(context, target, wanted, seconds)
+    return claim_line.wait_for_claim(context, target, find_target, wanted, seconds)
 
 
 def _previous(answer: ClaimAnswer) -> str | None:

@@ -3,6 +3,8 @@
 The registry's change counter is polled every few milliseconds, which costs microseconds. The line itself is read only
 when the counter changed, and a few times per second because a death changes nothing in the registry. A signal only sets
 a mark that the loop checks, so that it never interrupts a grant.
+
+A registry that is replaced or cannot be used meanwhile does not end the waiting: the line of the next one is joined.
 """
 
 from __future__ import annotations
@@ -12,17 +14,23 @@ import time
 
 from imi_monitor import host
 from imi_monitor.actions.claims import ownership
+from imi_monitor.actions.registry_outage import RegistryOutage
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_queue, claim_requests, db
+from imi_monitor.store.registry_identity import RegistryIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
     from types import FrameType
 
     from imi_monitor.actions.context import Context
     from imi_monitor.store.claim_requests import ClaimAnswer, ClaimTarget
     from imi_monitor.store.claims import ClaimRequest
+
+    FindTarget = Callable[[], ClaimTarget]
 
 _POLL_SECONDS = 0.015
 _READ_SECONDS = 0.25  # the longest time until a death is noticed
@@ -53,14 +61,19 @@ class _SignalMark:
         self.signal = number
 
 
-def wait_for_claim(context: Context, target: ClaimTarget, wanted: ClaimRequest, seconds: float) -> ClaimAnswer:
-    """Claim the worktree or wait in its line for `seconds`; leaves the line however this ends."""
+def wait_for_claim(
+    context: Context, target: ClaimTarget, find_target: FindTarget, wanted: ClaimRequest, seconds: float
+) -> ClaimAnswer:
+    """Claim the worktree or wait in its line for `seconds`; leaves the line however this ends.
+
+    `find_target` finds the target in a registry that replaces this one.
+    """
+    context.follow_registry()
     with _SignalMark() as stop:  # before joining: a signal in between would leave the row behind
-        until = host.uptime() + seconds
-        answer = claim_requests.request_or_join(context.connection, target, wanted, until)
+        line = _Line(context, target, find_target, wanted, host.uptime() + seconds)
+        answer = line.join()
         if answer.granted:
             return answer
-        line = _Line(context, target, wanted, answer.seq, until)
         try:
             return line.wait(stop)
         except BaseException:
@@ -71,34 +84,79 @@ def wait_for_claim(context: Context, target: ClaimTarget, wanted: ClaimRequest, 
 class _Line:
     """Our place in the line of one worktree."""
 
-    def __init__(self, context: Context, target: ClaimTarget, wanted: ClaimRequest, seq: int, until: float) -> None:
+    def __init__(
+        self, context: Context, target: ClaimTarget, find_target: FindTarget, wanted: ClaimRequest, until: float
+    ) -> None:
         self._context = context
-        self._connection = context.connection
         self._target = target
+        self._find_target = find_target
         self._wanted = wanted
-        self._seq = seq
         self._until = until
-        self._key = (target.repo_name or "", target.name)
+        self._outage = RegistryOutage(context)
+        self._identity: RegistryIdentity | None = None
+        self._seq = 0
+        self._version: object = None  # of the registry when it was read last
+        self._read_at = 0.0
+        self._hurry = True  # read again without waiting for a change
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        return self._context.connection
+
+    @property
+    def _key(self) -> tuple[str, str]:
+        return self._target.repo_name or "", self._target.name
+
+    def join(self) -> ClaimAnswer:
+        """Claim the worktree if it is free, or take the last place of its line."""
+        self._identity = RegistryIdentity(self._connection)
+        answer = claim_requests.request_or_join(self._connection, self._target, self._wanted, self._until)
+        self._seq = answer.seq
+        return answer
 
     def wait(self, stop: _SignalMark) -> ClaimAnswer:
-        version, read_at, hurry = -1, 0.0, True
         while not stop.signal and not self._context.cancelled():
-            now = host.uptime()
-            if now >= self._until:
-                return self._try()
-            counter = db.data_version(self._connection)
-            if counter != version or hurry or now - read_at >= _READ_SECONDS:
-                version, read_at = counter, now
-                seen = claim_requests.preview(self._connection, *self._key, self._wanted, self._seq)
-                if seen.grantable:
-                    answer = self._try()
-                    if answer.granted:
-                        return self._release(answer, stop) if stop.signal else answer
-                ownership.recover_reservation(self._context, seen.claim)
-                hurry = seen.free  # another waiter is about to claim, or dies before it does
-                self._show_progress(seen.claim.agent_id)
+            try:
+                answer = self._look(stop)
+            except (RegistryError, *db.Error) as error:
+                self._pause(error if isinstance(error, RegistryError) else self._sentence(error))
+            else:
+                self._outage.end()
+                if answer is not None:
+                    return answer
             time.sleep(min(_POLL_SECONDS, max(0.0, self._until - host.uptime())))
         raise self._stopped(stop)
+
+    def _sentence(self, error: db.Failure) -> RegistryError:
+        return db.registry_error(error, self._context.database)
+
+    def _pause(self, error: RegistryError) -> None:
+        if host.uptime() >= self._until:
+            raise error
+        self._outage.wait(error)
+
+    def _look(self, stop: _SignalMark) -> ClaimAnswer | None:
+        """The answer if there is one: a grant, or the last refusal."""
+        now = host.uptime()
+        connection = self._connection
+        version = db.data_version(connection)
+        if version != self._version and RegistryIdentity(connection) != self._identity:
+            self._target = self._find_target()
+            answer = self.join()
+            return answer if answer.granted else None
+        if now >= self._until:
+            return self._try()
+        if version != self._version or self._hurry or now - self._read_at >= _READ_SECONDS:
+            seen = claim_requests.preview(connection, *self._key, self._wanted, self._seq)
+            if seen.grantable:
+                answer = self._try()
+                if answer.granted:
+                    return self._release(answer, stop) if stop.signal else answer
+            ownership.recover_reservation(self._context, seen.claim)
+            self._version, self._read_at = version, now
+            self._hurry = seen.free  # another waiter is about to claim, or dies before it does
+            self._show_progress(seen.claim.agent_id)
+        return None
 
     def leave(self) -> None:
         try:

@@ -5,14 +5,14 @@ Following costs little: the log is read only when SQLite's change counter shows 
 
 from __future__ import annotations
 
-import time
-
 from imi_monitor.actions import time_format, worktree_lookup
 from imi_monitor.actions.action import Action, Option, Outcome
+from imi_monitor.actions.registry_outage import follow_commits
 from imi_monitor.fast import json_writer
 from imi_monitor.model import names
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, repositories
+from imi_monitor.store.registry_identity import RegistryIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,17 +119,21 @@ def _show_past(context: Context, query: EventQuery, limit: int | None, *, follow
 
 
 def _follow(context: Context, query: EventQuery, many: bool) -> None:
-    """Print new events until the reader closes the pipe."""
+    """Print new events until the reader closes the pipe; of a registry that takes the place of this one, all its new ones."""
     query.after = None
-    while not context.cancelled():
-        seen = db.data_version(context.connection)  # read before the log, so that no commit in between is missed
-        page = db.read(context.connection, query.read, _PAGE)
-        _print(context, page, many)
-        query.seq = page[-1].seq if page else query.seq
-        while len(page) < _PAGE and db.data_version(context.connection) == seen:
-            if context.cancelled():
-                return
-            time.sleep(_POLL_SECONDS)
+    known = RegistryIdentity(context.connection)
+
+    def show(connection: sqlite3.Connection) -> None:
+        nonlocal known
+        if RegistryIdentity(connection) != known:
+            known = RegistryIdentity(connection)
+            query.seq = events.last_seq(connection)
+            context.notify("the registry was replaced or restored: its new events follow")
+        while not context.cancelled() and (page := db.read(connection, query.read, _PAGE)):
+            _print(context, page, many)
+            query.seq = page[-1].seq
+
+    follow_commits(context, show, _POLL_SECONDS)
 
 
 def page(context: Context, *, behind: int = 0, before: int | None = None, limit: int = _PAGE) -> list[Event]:

@@ -5,11 +5,10 @@ The options and filters here are shared with `imi tasks` and `imi stats`.
 
 from __future__ import annotations
 
-import time
-
 from imi_monitor.actions import time_format, worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.history import session_timeline
+from imi_monitor.actions.registry_outage import follow_commits
 from imi_monitor.actions.status import status_action
 from imi_monitor.model import amounts, names, times
 from imi_monitor.model.agent import WAITING
@@ -17,10 +16,13 @@ from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_history, db, session_events, sessions
+from imi_monitor.store.registry_identity import RegistryIdentity
 from imi_monitor.store.sessions import STATE_WORDS, SessionFilter, SessionRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
@@ -123,15 +125,17 @@ class SessionShowAction(Action):
 def _follow(context: Context, session: int) -> None:
     """Print new events until the reader closes the pipe."""
     behind = session_timeline.cursor(context.connection, session)
-    while not context.cancelled():
-        seen = db.data_version(context.connection)  # read before the events, so that no commit in between is missed
-        for line in db.read(context.connection, session_timeline.timeline, session, behind):
+    known = RegistryIdentity(context.connection)
+
+    def show(connection: sqlite3.Connection) -> None:
+        nonlocal behind
+        if RegistryIdentity(connection) != known:
+            raise Refused("the registry was replaced or restored: list the sessions again", code="registry-replaced")
+        for line in db.read(connection, session_timeline.timeline, session, behind):
             _print(context, line)
-        behind = session_timeline.cursor(context.connection, session)
-        while db.data_version(context.connection) == seen:
-            if context.cancelled():
-                return
-            time.sleep(_POLL_SECONDS)
+        behind = session_timeline.cursor(connection, session)
+
+    follow_commits(context, show, _POLL_SECONDS)
 
 
 def _print(context: Context, line: session_timeline.TimelineLine) -> None:

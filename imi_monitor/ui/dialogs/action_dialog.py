@@ -200,7 +200,7 @@ class ActionDialog(ModalScreen[Outcome | None]):
 
     def _preview_one(self, target: ActionTarget, values: dict[str, object], stop: ShouldStop) -> Preview:
         with target.open_context() as context:
-            context.cancelled = stop
+            context.cancelled, context.needs_registry = stop, self._action.needs_registry
             return self._action.preview(context, target.request(self._action, values))
 
     def _show_previews(self, answer: list[Preview] | ImiError) -> None:

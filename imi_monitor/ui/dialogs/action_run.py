@@ -78,11 +78,12 @@ class ActionRun:
 
     def _run_logged(self, context: Context, request: Request) -> Outcome:
         # the command line first: the action may fill in arguments that were not given
+        context.needs_registry = self._action.needs_registry
         short, line = (command_line.line(command_line.words(self._action, request, of)) for of in (None, context))
         number = self._log.begin(short, line)
         try:
             recovered = self._recover(context)
-            outcome = self._action.run(context, request)
+            outcome = self._act(context, request)
         except Exception as error:
             known = error if isinstance(error, ImiError) else unexpected_error(error)
             self._log.end(number, _log_state(known), [known.sentence, *known.details])
@@ -93,9 +94,16 @@ class ActionRun:
         self._log.end(number, command_log.DONE, [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)])
         return outcome
 
+    def _act(self, context: Context, request: Request) -> Outcome:
+        if self._action.needs_registry:
+            return self._action.run(context, request)
+        from imi_monitor.actions import without_registry
+
+        return without_registry.run(context, lambda: self._action.run(context, request), again=not self._action.changes)
+
     def _recover(self, context: Context) -> list[str]:
         """Complete or revert operations that a crash interrupted, as the command line does before an action."""
-        if self._action.hot or not self._action.recovers:
+        if self._action.hot or not self._action.recovers or context.registry_problem is not None:
             return []
         from imi_monitor.actions import recovery
 

@@ -65,6 +65,8 @@ class AgentsPanel(Panel):
         return self.age(one.claimed_at, now), self.age(one.heartbeat_at, now) if one.heartbeat_at else ""
 
     def empty_text(self, snapshot: Snapshot) -> str:
+        if snapshot.registry.problem is not None:
+            return f"{agent_cells.no_agents_text(snapshot)}; claims are unknown"
         return f"{agent_cells.no_agents_text(snapshot)}; no claims: c claims the selected worktree"
 
     def height_of_row(self) -> int:
@@ -77,9 +79,13 @@ def agent_of_row(row: str | None) -> str | None:
 
 
 def _claims_without_agent(snapshot: Snapshot) -> list[ClaimState]:
-    """Claims whose owner is not among the visible agents."""
+    """Claims whose owner is known and not among the visible agents."""
     seen = {(agent.key, agent.name) for agent in snapshot.agents}
-    return [tree.claim for tree in snapshot.worktrees if tree.claim and (tree.key, tree.claim.agent) not in seen]
+    return [
+        tree.claim
+        for tree in snapshot.worktrees
+        if tree.claim and tree.claim.agent and (tree.key, tree.claim.agent) not in seen
+    ]
 
 
 def _claim(one: ClaimState, plan: agent_row.AgentColumns, ages: tuple[str, str]) -> tuple[Content, ...]:

@@ -51,6 +51,7 @@ class EventsView(FilteredView):
         self._has_read = False
         self._exhausted = False  # nothing older exists, or no more is kept
         self._failed: str | None = None
+        self._replaced: int | None = None  # the snapshot's number of the registry that the events are from
         self._drawn: object = None  # the inputs of the rows on the screen
         lines = self.query_one(RowList)
         lines.focus()
@@ -63,6 +64,11 @@ class EventsView(FilteredView):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
+        if self._replaced is not None and self._replaced != snapshot.registry.replaced:
+            self._events, self._exhausted = [], False  # of another registry
+            self._has_read = False
+            self._query.cancel()
+        self._replaced = snapshot.registry.replaced
         newest = snapshot.events[-1].seq if snapshot.events else 0
         known = self._events[-1].seq if self._events else 0
         if not self._has_read or newest > known or self._failed:

@@ -85,6 +85,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         self._cursor = 0
         self._recorded: bool | None = None  # whether the registry has the session; None: not read yet
         self._failed: str | None = None
+        self._replaced: int | None = None  # the snapshot's number of the registry that was read
         window = self.query_one("#peek-window")
         window.border_subtitle = "esc closes · ←→ others · w next waiting · ⏎ goes there · E explains"
         self.query_one(RowList).focus()
@@ -100,6 +101,9 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         self._draw()
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
+        if self._replaced is not None and self._replaced != snapshot.registry.replaced:
+            self.agent_changed()  # the lines are those of another registry
+        self._replaced = snapshot.registry.replaced
         self._draw()
 
     def _start_read(self) -> None:

@@ -207,7 +207,7 @@ class SheetView(View, Generic[T]):
 
     def _read_in_thread(self, tree: Worktree, stop: Event) -> T:
         with self.open_context(tree.path) as context:
-            context.cancelled = stop.is_set
+            context.cancelled, context.needs_registry = stop.is_set, False
             return self.read(context, worktree_lookup.find_worktree(context, tree.key.worktree), tree, stop)
 
     def on_unmount(self) -> None:

@@ -95,5 +95,5 @@ def action_data(
             f"the action {verb} cannot be read: it does not exist or changes something", code="not-a-question"
         )
     with open_context(where) as context:
-        context.cancelled = stop
+        context.cancelled, context.needs_registry = stop, action.needs_registry
         return action.run(context, Request(verb, dict(values))).data
