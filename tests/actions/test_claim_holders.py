@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from imi_monitor import paths
 from imi_monitor.store import claims, db
 from tests.helpers import ROOT, Ran, Repo, imi, imi_argv
-from tests.limits import LIMIT, read_line
+from tests.limits import LIMIT, read_line, read_rest
 
 
 class Shell:
@@ -250,6 +251,27 @@ def test_a_dead_holders_namesake_in_another_terminal_gets_a_new_epoch(shell: Cal
     done = other.imi("claim", "one")
     assert (done.code, "had it and is dead" in done.out) == (0, True)
     assert _row()[0] == 2
+
+
+def test_a_terminal_whose_shell_is_gone_is_no_mark_of_a_session() -> None:
+    """Its number may belong to another process by now."""
+    script = (
+        "import os, sys\n"
+        "if os.fork(): os._exit(0)\n"
+        "sys.stdin.read()\n"  # until the leader is gone
+        "from imi_monitor.store.claim_holder import identify_caller\n"
+        "print(identify_caller(None, None).session.get('process'))\n"
+    )
+    leader = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert leader.stdin is not None
+    assert leader.stdout is not None
+    leader.wait(LIMIT)
+    leader.stdin.close()
+    assert read_rest(leader.stdout) == "None\n"
+    leader.stdout.close()
 
 
 def test_a_claim_of_an_earlier_version_is_its_owners(shell: Callable[..., Shell]) -> None:

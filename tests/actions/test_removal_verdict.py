@@ -85,6 +85,16 @@ class TestIgnored:
         (tmp_path / "t" / ".env").symlink_to(tmp_path / "shared")
         assert ignored_files.scan_ignored(str(tmp_path / "t"), [".env"], []).valuable == []
 
+    def test_folders_behind_links_are_not_entered(self, tmp_path: Path) -> None:
+        """They stay where they are, and may lead round in a circle."""
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "elsewhere" / ".env").write_text("TOKEN=1\n")
+        (tmp_path / "t" / "data").mkdir(parents=True)
+        (tmp_path / "t" / "data" / "out").symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "t" / "data" / "round").symlink_to(tmp_path / "t")
+        found = ignored_files.scan_ignored(str(tmp_path / "t"), ["data/"], [])
+        assert (found.valuable, found.complete) == ([], True)
+
     def test_folders_that_say_what_they_are(self, tmp_path: Path) -> None:
         for mark in ("CACHEDIR.TAG", "pyvenv.cfg"):
             folder = tmp_path / "t" / mark.lower()

@@ -50,9 +50,11 @@ def test_a_submodule_counts_as_changed_when_it_is_at_another_commit(repo: Repo, 
     repo.commit("with a submodule")
     inner = Repo(repo.path / "lib")
     inner.write("README.md", "dirty\n")
-    assert not read_status(open_git(repo)).dirty
+    for trusted in (False, True):
+        assert not read_status(open_git(repo, trusted=trusted)).dirty
     inner.commit("only here")
-    assert read_status(open_git(repo)).unstaged == ("lib",)
+    for trusted in (False, True):
+        assert read_status(open_git(repo, trusted=trusted)).unstaged == ("lib",)
 
 
 def test_untracked_files_show_even_when_the_repository_hides_them(repo: Repo) -> None:  # R1: showUntrackedFiles=no
