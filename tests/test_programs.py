@@ -99,6 +99,17 @@ def planted(repo: Repo, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Plan
 # -- the lookup ---------------------------------------------------------------------------------------------------------
 
 
+def test_the_folder_of_a_bare_repository_is_no_place_for_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git("init", "-q", "--bare", str(tmp_path / "bare.git"), cwd=tmp_path)
+    make_programs(tmp_path / "bare.git" / "hooks", tmp_path / "log", ("claude",))
+    monkeypatch.setenv("PATH", f"{tmp_path}/bare.git/hooks")
+    assert programs.find("claude") == f"{tmp_path}/bare.git/hooks/claude"
+    layout.discover(str(tmp_path / "bare.git"))
+    assert programs.find("claude") is None
+
+
 def test_what_is_no_program_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of the name, and a file that may not be run, in earlier entries of PATH."""
     for name in ("folder", "text", "good"):

@@ -89,7 +89,6 @@ def read_status(
         "--ignore-submodules=dirty",
         f"--ignored={'matching' if ignored else 'no'}",
         "--find-renames",
-        "--end-of-options",
         *(["--", *(f":(top,literal){path}" for path in paths)] if paths else []),
         timeout=60.0,
         cancelled=cancelled,

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git.dirty import is_dirty
-from imi_monitor.git.git_status import GitStatusEntry, hidden_edits, operation_in_progress, read_status, stashes
+from imi_monitor.git.git_status import (
+    GitStatus,
+    GitStatusEntry,
+    hidden_edits,
+    operation_in_progress,
+    read_status,
+    stashes,
+)
 from imi_monitor.model.errors import GitError
 from tests.git.git_kit import commit_id, commit_on_main, make_branch, open_git, start_conflict
 from tests.helpers import Repo, git
@@ -41,6 +48,13 @@ def test_every_kind_of_change_is_in_its_list(repo: Repo) -> None:
     renamed = next(one for one in status.entries if one.path == "src/database.py")
     assert renamed == GitStatusEntry("src/database.py", "R", ".", origin="src/db.py")
     assert is_dirty(open_git(repo))
+
+
+@pytest.mark.parametrize("only", ["staged", "unstaged", "untracked", "conflicted", "ignored"])
+def test_each_kind_of_change_but_ignored_files_makes_it_dirty(only: str) -> None:
+    lists = dict.fromkeys(("entries", "staged", "unstaged", "untracked", "conflicted", "ignored"), ())
+    status = GitStatus("main", None, None, None, None, **{**lists, only: ("file",)})
+    assert status.dirty == (only != "ignored")
 
 
 def test_a_submodule_counts_as_changed_when_it_is_at_another_commit(repo: Repo, tmp_path: Path) -> None:

@@ -109,6 +109,25 @@ def test_an_explanation_line_by_line() -> None:
     assert suspended[0] == "claude in feat-a: suspended: unknown, since 1m"
     assert suspended[1] == "its process is suspended (ctrl-z, SIGSTOP): it does nothing until it is continued"
     assert suspended[2:5] == lines[1:4]
+    at = times.stamp(NOW - timedelta(seconds=30))
+    standing = Evidence("registry", "running", at, "says busy", standing=True, tool=ToolCall("Bash", "pytest"))
+    past = Evidence("transcript", "completed", at, "ends a turn", or_else=frozenset({"waiting_for_input", "running"}))
+    told = agent("running", used=(standing,), rejected=(RejectedEvidence(past, "it is older"),))
+    assert agent_text.explain(told, NOW)[3:] == [
+        "evidence that decided:",
+        "  registry, now: works, Bash pytest: says busy",
+        "",
+        "rejected evidence:",
+        "  transcript, 30s ago: done (or works, asks): ends a turn",
+        "      because it is older",
+        "",
+        "facts:",
+        "  session: 1",
+        "  process: 7",
+        "  folder: /a",
+        "  program: claude",
+        "  claim: none",
+    ]
 
 
 def test_hostile_text_is_harmless_and_data_is_json() -> None:
