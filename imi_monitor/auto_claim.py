@@ -20,14 +20,15 @@ from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.context import Context
 from imi_monitor.git import layout
-from imi_monitor.model import names
+from imi_monitor.model import names, times
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.agent_names import name_key
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
 from imi_monitor.sources.hints import AgentsRead, Hint
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 from imi_monitor.sources.timers import PollTimer
-from imi_monitor.store import automatic_claims, claims, db, repositories
+from imi_monitor.store import automatic_claims, claims, db, given_names, repositories
 from imi_monitor.store.automatic_claims import AutomaticClaim
 from imi_monitor.store.claims import ClaimRequest
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 _RETRY_SECONDS = 10.0  # a worktree that was taken may be free by now
-_SESSION_CHARS = 8
 
 
 class AutoClaim(Source):
@@ -99,10 +99,10 @@ def update_claims(database: str, agents: Sequence[Agent]) -> list[str]:
     return done
 
 
-def owner_name(agent: Agent) -> str:
-    """`claude-1a2b3c4d`: the owner of the claims of this session."""
-    plain = "".join(char for char in agent.session or "" if char.isascii() and char.isalnum())
-    return f"{agent.cli}-{plain[:_SESSION_CHARS] or agent.pid}"
+def _owner_name(context: Context, agent: Agent) -> str:
+    """`claude-1`: the agent's own name owns its claims."""
+    given = db.transact(context.connection, given_names.give_names, host.hostname(), [agent], times.now())
+    return given[name_key(agent)].name or agent.cli
 
 
 def _is_live(agent: Agent) -> bool:
@@ -134,7 +134,7 @@ def _candidates(live: Sequence[Agent], held: set[tuple[str, str]]) -> list[Agent
 
 def _claim(context: Context, agent: Agent) -> list[str]:
     found = _find_worktree(context, agent)
-    if found is None or found.is_main or names.agent_problem(owner_name(agent)) is not None:
+    if found is None or found.is_main:
         return []
     claim = ownership.claim_of(context, found)
     if claim is not None and claim.agent_id is not None:
@@ -142,7 +142,10 @@ def _claim(context: Context, agent: Agent) -> list[str]:
     lock = presence.presence_lock_path(found.repository, found.name)
     if presence.foreign_owner(lock, context.database) is not None:
         return []
-    request = ClaimRequest(owner_name(agent), host.identify_process(agent.pid))
+    owner = _owner_name(context, agent)
+    if names.agent_problem(owner) is not None:
+        return []
+    request = ClaimRequest(owner, host.identify_process(agent.pid))
     target = ownership.claim_target(context, found)
     answer = db.transact(context.connection, automatic_claims.claim, target, request, agent.id)
     if answer is None:

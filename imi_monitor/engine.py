@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from imi_monitor import host
 from imi_monitor.config import Settings
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.agent_names import AgentNames
+from imi_monitor.model.agent_names import AgentNames, GivenName
 from imi_monitor.model.attribution import ClaimPeriod, holder_at, periods_by_worktree
 from imi_monitor.model.change import MINUTES, Activity, Change
 from imi_monitor.model.snapshot import (
@@ -35,7 +35,7 @@ from imi_monitor.model.snapshot import (
     Waiter,
     Worktree,
 )
-from imi_monitor.sources.hints import DiskUseWanted, GitStateRead, Hint, RefreshRequested, RosterRead
+from imi_monitor.sources.hints import AgentLookedAt, DiskUseWanted, GitStateRead, Hint, RefreshRequested, RosterRead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Engine:
         self._fields: dict[str, object] = {}  # fields of the snapshot that a source sets as they are
         self._agents: tuple[Agent, ...] = ()
         self._names = AgentNames()
+        self._given_names: Mapping[str, GivenName] = {}
         self._looked_at: set[tuple[str, str | None]] = set()  # (agent, since when it is in that state)
         self._health: dict[str, SourceHealth] = {}
         self._waiting: tuple[Waiter, ...] = ()
@@ -123,6 +124,7 @@ class Engine:
         """A person has looked at this agent: until its state changes it needs no attention."""
         self._looked_at.add((agent.id, agent.truth.since))
         self._mark_urgent()
+        self.send_hint(AgentLookedAt(agent))
 
     # -- readings ---------------------------------------------------------------------------------------------------
 
@@ -209,6 +211,11 @@ class Engine:
             self._agents = agents
             self._mark_urgent()
 
+    def set_agent_names(self, names: Mapping[str, GivenName]) -> None:
+        if names != self._given_names:
+            self._given_names = names
+            self._changed.set()
+
     def set_healthy(self, source: str, note: str | None = None) -> None:
         before = self._health.get(source)
         if before is None or before.failure is not None or before.note != note:
@@ -257,7 +264,8 @@ class Engine:
 
     def _named_agents(self) -> tuple[Agent, ...]:
         """Return the agents with the owner names of their claims, marked if a person has looked at their state."""
-        named = self._names.of(self._agents, {key: tree.claim for key, tree in self._worktrees.items() if tree.claim})
+        claims = {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}
+        named = self._names.of(self._agents, claims, self._given_names)
         if not self._looked_at:
             return named
         return tuple(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.action import Argument, Outcome
+from contextlib import suppress
+
+from imi_monitor.actions.action import Argument, Option, Outcome
 from imi_monitor.cli.front_end import REPOSITORIES, FrontEndVerb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from imi_monitor.actions.context import Context
     from imi_monitor.cli.argument_parser import ParsedCommandLine
     from imi_monitor.model.agent import Agent
+    from imi_monitor.model.agent_names import GivenName
     from imi_monitor.store.agents import AgentDescription
 
 
@@ -20,21 +26,31 @@ class AgentsVerb(FrontEndVerb):
     more = """
     imi detects Claude Code, Codex, Gemini, opencode, Copilot and aider without anything installed into them
     (`imi hooks install` makes it exact and instant). Without REPO: the repository around you, or all registered ones.
+    Ended agents are left out, except for the newest that died or failed: it stays on top until you look at it.
     """
     arguments = (REPOSITORIES,)
+    options = (
+        Option("ended", "also show agents that have ended in the last day"),
+        Option("all", "show the agents of all registered repositories"),
+    )
 
     def show(self, parsed: ParsedCommandLine) -> Outcome:
         from imi_monitor.actions.status.status_action import terminal_width
         from imi_monitor.model import agent_text, snapshot_json, times
+        from imi_monitor.model.text import count
         from imi_monitor.store.agents import NOT_DESCRIBED
 
-        agents, descriptions, warnings = _read_agents(parsed)
+        found, descriptions, warnings = _read_agents(parsed)
+        agents = found if parsed.request.flag("ended") else without_ended(found)
         labels = {name: description_label(one) for name, one in descriptions.items()}
         lines = agent_text.table(agents, times.now(), labels, terminal_width()) or [
             "no agent was found in these worktrees"
         ]
         rows = [{**snapshot_json.agent_data(one), **descriptions.get(one.name, NOT_DESCRIBED).data()} for one in agents]
-        return Outcome(lines, {"agents": rows, "count": len(agents)}, warnings=warnings)
+        hidden = len(found) - len(agents)
+        if hidden:
+            lines.append(f"{count(hidden, 'ended agent')} not shown: imi agents --ended")
+        return Outcome(lines, {"agents": rows, "count": len(agents), "not_shown": hidden}, warnings=warnings)
 
 
 class ExplainAgentVerb(FrontEndVerb):
@@ -51,6 +67,7 @@ class ExplainAgentVerb(FrontEndVerb):
 
         agents, descriptions, warnings = _read_agents(parsed)
         agent = find_agent(agents, parsed.request.text("name") or "")
+        _mark_looked_at(parsed, agent)
         description = descriptions.get(agent.name, NOT_DESCRIBED)
         sentence = describe_action.sentence(description)
         lines = agent_text.explain(agent, times.now()) + ([f"  described as: {sentence}"] if sentence else [])
@@ -70,17 +87,22 @@ def description_label(description: AgentDescription) -> str:
 
 
 def find_agent(agents: tuple[Agent, ...], name: str) -> Agent:
-    """The agent of that name, else the one in the worktree of that name, else the one whose session begins with it."""
+    """The agent of that name, else the one in the worktree of that name, else the one whose session begins with it.
+
+    A living one is meant rather than an ended one of the same name.
+    """
     from imi_monitor.model.errors import Refused
     from imi_monitor.model.text import safe
 
     tests = (
-        lambda one: name in (one.name, one.id, one.session),
+        lambda one: name in (one.name, one.label, one.id, one.session),
         lambda one: one.key is not None and one.key.worktree == name,
         lambda one: (one.session or "").startswith(name) or one.id.startswith(name),
     )
     for test in tests:
         found = [one for one in agents if name and test(one)]
+        living = [one for one in found if not one.truth.ended]
+        found = living if len(living) == 1 else found
         if len(found) == 1:
             return found[0]
         if found:
@@ -91,6 +113,28 @@ def find_agent(agents: tuple[Agent, ...], name: str) -> Agent:
         f"no agent is called {safe(name)!r}: " + (f"there are {known}" if known else "no agent was found"),
         code="no-agent",
     )
+
+
+def without_ended(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    """The agents that run, and the newest that ended in death or failure and was not looked at."""
+    from imi_monitor.model import attention
+
+    unseen = [one for one in agents if attention.has_ended(one) and attention.standing(one) in attention.ALARMING]
+    newest = max(unseen, key=lambda one: one.truth.since or "", default=None)
+    return tuple(one for one in agents if one is newest or not attention.has_ended(one))
+
+
+def _mark_looked_at(parsed: ParsedCommandLine, agent: Agent) -> None:
+    """A death or failure that was explained needs no more attention. Without a registry it is not remembered."""
+    from imi_monitor import host
+    from imi_monitor.actions.context import Context
+    from imi_monitor.model import attention
+    from imi_monitor.model.errors import ImiError
+    from imi_monitor.store import db, given_names
+
+    if attention.has_ended(agent) and attention.standing(agent) in attention.ALARMING:
+        with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context, suppress(ImiError):
+            db.transact_unsynced(context.connection, given_names.mark_looked_at, host.hostname(), agent)
 
 
 def _read_agents(parsed: ParsedCommandLine) -> tuple[tuple[Agent, ...], dict[str, AgentDescription], list[str]]:
@@ -105,10 +149,29 @@ def _read_agents(parsed: ParsedCommandLine) -> tuple[tuple[Agent, ...], dict[str
     from imi_monitor.store import db
 
     with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
-        dirs = common_dirs_of(context, parsed.request.rest("repo"))
-        scope = dirs
+        scope = None if parsed.request.flag("all") else common_dirs_of(context, parsed.request.rest("repo"))
         roster, _ = db.read(context.connection, read_roster, scope, context.database)
         registry = db.read(context.connection, read_claims)
         descriptions = db.read(context.connection, described_agents.list_descriptions)
-    agents, broken = agent_poll.read_agents_once(roster, registry.claims)
+        agents, broken = agent_poll.read_agents_once(
+            roster, registry.claims, lambda found: _given_names(context, found)
+        )
     return agents, descriptions, [safe(text, 300) for text in broken]
+
+
+def _given_names(context: Context, agents: Sequence[Agent]) -> Mapping[str, GivenName]:
+    """The names of the agents; new ones get one. While the registry cannot be written, those without have none."""
+    from imi_monitor import host
+    from imi_monitor.model import times
+    from imi_monitor.model.agent_names import NOT_NAMED, name_key
+    from imi_monitor.model.errors import ImiError
+    from imi_monitor.store import db, given_names
+
+    here = host.hostname()
+    known = db.read(context.connection, given_names.read_names, here, agents)
+    if all(one.truth.ended or known.get(name_key(one), NOT_NAMED).name is not None for one in agents):
+        return known
+    try:
+        return db.transact_unsynced(context.connection, given_names.give_names, here, agents, times.now())
+    except ImiError:
+        return known

@@ -156,7 +156,7 @@ class Agent:
 
     id: str  # cli:session, or cli:pid:number for a process without a session
     cli: str
-    name: str  # as shown: the owner of the claim if this agent holds it, else the program
+    name: str  # as shown: the owner of the claim if this agent holds it, else its label
     key: Key | None  # its worktree
     cwd: str | None
     session: str | None
@@ -168,7 +168,8 @@ class Agent:
     claim: str | None = None  # mine, other or none; None: its worktree or who claims that is unknown
     claimed_by: str | None = None
     suspended: bool = False  # its process is stopped (ctrl-z, SIGSTOP); `state` is the one it continues in
-    looked_at: bool = False  # a person has looked at its present state in the dashboard
+    label: str | None = None  # its own name, `claude-1`; the same for its whole life
+    looked_at: bool = False  # a person has looked at its present state
 
     @property
     def state(self) -> str:

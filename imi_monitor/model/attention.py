@@ -24,6 +24,9 @@ ENDED: Final = "ended"
 STANDINGS: Final = (ASKS, INTRUDES, FAILS, DIED, SUSPENDED, WORKS, UNCLEAR, IDLE, ENDED)
 """All standings, the one that needs a person most first."""
 
+ALARMING: Final = frozenset({FAILS, DIED})
+"""Standings of an agent that has ended which a person should look at once."""
+
 GROUPS: Final = ("Needs you", "Working", "Unknown", "Idle", "Done", "Dead")
 _GROUP_OF: Final = {
     ASKS: "Needs you",

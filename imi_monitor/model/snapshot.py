@@ -80,6 +80,7 @@ class ClaimState:
     task: str | None
     pid: int | None
     process: str | None = None  # the name of the holder's process, None when unknown
+    sessions: tuple[str, ...] = ()  # of agent programs: from which it was claimed
 
 
 @dataclass(frozen=True, slots=True)

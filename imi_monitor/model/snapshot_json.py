@@ -103,6 +103,7 @@ def agent_data(agent: Agent) -> dict[str, object]:
         "id": agent.id,
         "cli": agent.cli,
         "name": agent.name,
+        "label": agent.label,
         "host": agent.key.host if agent.key else None,
         "repo": agent.key.repo if agent.key else None,
         "worktree": agent.key.worktree if agent.key else None,

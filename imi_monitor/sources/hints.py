@@ -41,6 +41,13 @@ class AgentsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentLookedAt:
+    """A person has looked at this agent's present state."""
+
+    agent: Agent
+
+
+@dataclass(frozen=True, slots=True)
 class FilesChanged:
     """These files of a worktree changed, relative to it; None: any of them may have."""
 
@@ -109,6 +116,7 @@ Hint = (
     | GitStateRead
     | AllStatusesRead
     | AgentsRead
+    | AgentLookedAt
     | FilesChanged
     | GitDirChanged
     | GitDirsUncertain

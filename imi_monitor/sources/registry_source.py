@@ -19,7 +19,7 @@ from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, RegistryWritten
 from imi_monitor.sources.source import ReadingReceiver, RegistryReading, Source, SourceContext
-from imi_monitor.store import claim_history, claim_queue, claims, db, events, registry_file
+from imi_monitor.store import claim_history, claim_holder, claim_queue, claims, db, events, registry_file
 from imi_monitor.store.followed_registry import is_about_file
 from imi_monitor.store.registry_identity import RegistryIdentity
 
@@ -203,6 +203,7 @@ def _claim(claim: claims.Claim) -> ClaimState:
         task=claim.task_id,
         pid=claim.pid,
         process=_process(claim),
+        sessions=claim_holder.agent_sessions(claim),
     )
 
 

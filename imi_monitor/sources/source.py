@@ -18,6 +18,7 @@ from imi_monitor.model.snapshot import UNKNOWN_CLAIM, ClaimState, GitState, Key,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.config import Settings
+    from imi_monitor.model.agent_names import GivenName
     from imi_monitor.sources.agents.session_recorder import SessionRecorder
     from imi_monitor.sources.files.watcher import FileWatcher
     from imi_monitor.sources.hints import Hint
@@ -122,6 +123,9 @@ class ReadingReceiver(Protocol):
         """Every claim is unknown until the next reading."""
 
     def set_agents(self, agents: tuple[Agent, ...]) -> None: ...
+
+    def set_agent_names(self, names: Mapping[str, GivenName]) -> None:
+        """Set the names that the registry has, by `agent_names.name_key`."""
 
     def set_healthy(self, source: str, note: str | None = None) -> None: ...
 

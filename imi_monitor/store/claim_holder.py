@@ -96,6 +96,12 @@ def shown_session(claim: Claim) -> str | None:
     return claim.session.split("\n")[0] if claim.session else None
 
 
+def agent_sessions(claim: Claim) -> tuple[str, ...]:
+    """The ids of the agent programs' sessions from which the worktree was claimed."""
+    marks = _marks(claim)
+    return tuple(marks[kind] for kind in (_GIVEN, *(kind for kind, _ in _AGENT_SESSIONS)) if kind in marks)
+
+
 def stored_session(caller: Caller) -> str | None:
     """The caller's session as a claim stores it."""
     return _text(caller.session)

@@ -352,6 +352,23 @@ _HOLDERS = """
 ALTER TABLE claims ADD COLUMN session TEXT;
 """
 
+# Version 7: the name of each observed agent; `agent` is its session or process. `looked_at` is the moment of the death or
+# failure that a person has looked at; `name` is NULL for a session that was over when imi first saw it.
+_AGENT_NAMES = """
+CREATE TABLE agent_names (
+    host TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    name TEXT,
+    pid INTEGER,
+    pid_started TEXT,
+    given_at TEXT NOT NULL,
+    seen_at TEXT NOT NULL,
+    looked_at TEXT,
+    PRIMARY KEY (host, agent)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX agent_names_by_name ON agent_names (host, name);
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -360,6 +377,7 @@ MIGRATIONS: tuple[str, ...] = (
     _TASKS,
     _IDENTITY,
     _HOLDERS,
+    _AGENT_NAMES,
 )
 
 VERSION = len(MIGRATIONS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -126,6 +127,25 @@ def find_by_prefix(connection: sqlite3.Connection, prefix: str, most: int = 10) 
     hits = [SessionRow(*row) for row in rows]
     whole = [one for one in hits if prefix in (one.id, one.own_id)]
     return whole if len(whole) == 1 else hits
+
+
+def shortest_ids(connection: sqlite3.Connection, wanted: Iterable[SessionRow], least: int = 8) -> dict[int, str]:
+    """By `seq`: the beginning of each session's own id that no other recorded session has; an id may begin with a time."""
+    ids = sorted(
+        {str(row[0]).partition(":")[2] or str(row[0]) for row in connection.execute("SELECT id FROM sessions")}
+    )
+    short: dict[int, str] = {}
+    for one in wanted:
+        at = bisect_left(ids, one.own_id)
+        near = (*ids[max(0, at - 1) : at], *ids[at + 1 : at + 2])
+        short[one.seq] = one.own_id[: max(least, *(1 + _shared(one.own_id, other) for other in near), 0)]
+    return short
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
 
 
 def by_seq(connection: sqlite3.Connection, seq: int) -> SessionRow | None:

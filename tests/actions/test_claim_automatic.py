@@ -81,19 +81,19 @@ def registry() -> sqlite3.Connection:
 
 def test_a_live_agent_has_its_free_worktree_until_its_session_ends(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
     one = agent(tree, sleeper)
-    assert follow(one) == ["feat-x is claimed for claude-abcdef12, who works in it"]
-    assert follow(one) == [] and held() == {"feat-x": "claude-abcdef12"}
+    assert follow(one) == ["feat-x is claimed for claude-1, who works in it"]
+    assert follow(one) == [] and held() == {"feat-x": "claude-1"}
     claim = imi("claims", "--json", cwd=repo.path).data["claims"][0]
     assert claim["pid"] == sleeper.process.pid and claim["state"] == "held"
     assert imi("claim", "feat-x", "--agent", "other", cwd=repo.path).code == 1
     (tree.path / "unsaved.txt").write_text("work")
     assert follow(agent(tree, sleeper, ended_at=times.stamp())) == [
-        "feat-x is free again: the session of claude-abcdef12 is over"
+        "feat-x is free again: the session of claude-1 is over"
     ]
     assert held() == {} and (tree.path / "unsaved.txt").read_text() == "work"
     told = [line for line in imi("events", "--json", cwd=repo.path).out.splitlines() if "worktree.released" in line]
     assert len(told) == 1 and "uncommitted work stays as it is" in told[0]
-    assert follow(one) != [] and held() == {"feat-x": "claude-abcdef12"}, "taken up again"
+    assert follow(one) != [] and held() == {"feat-x": "claude-1"}, "taken up again"
 
 
 def test_automatic_claims_take_no_claim_from_its_owner(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
@@ -110,11 +110,11 @@ def test_a_dead_holders_claim_is_not_taken_automatically(tree: Repo, sleeper: Sl
 
 
 def test_an_agents_own_claim_is_not_released_automatically(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
-    mine = ("claim", "feat-x", "--agent", "claude-abcdef12", "--pid", str(sleeper.process.pid))
+    mine = ("claim", "feat-x", "--agent", "claude-1", "--pid", str(sleeper.process.pid))
     assert imi(*mine, cwd=repo.path).code == 0
     assert follow(agent(tree, sleeper)) == []
     assert follow(agent(tree, sleeper, ended=True)) == []
-    assert held() == {"feat-x": "claude-abcdef12"}
+    assert held() == {"feat-x": "claude-1"}
 
 
 def test_an_automatic_claim_taken_by_force_is_not_released(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
@@ -135,9 +135,9 @@ def test_a_freed_worktree_is_not_claimed_again_by_the_same_session(tree: Repo, s
 def test_a_killed_agents_claim_is_released_and_an_unseen_ones_is_not(tree: Repo, repo: Repo) -> None:
     mortal = Sleeper()
     follow(agent(tree, mortal))
-    assert follow() == [] and held() == {"feat-x": "claude-abcdef12"}, "not seen is not over"
+    assert follow() == [] and held() == {"feat-x": "claude-1"}, "not seen is not over"
     mortal.end()
-    assert follow() == ["feat-x is free again: the session of claude-abcdef12 is over"]
+    assert follow() == ["feat-x is free again: the session of claude-1 is over"]
 
 
 def test_a_resumed_session_claims_for_its_new_process(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
@@ -146,7 +146,7 @@ def test_a_resumed_session_claims_for_its_new_process(tree: Repo, sleeper: Sleep
     mortal.end()
     assert len(follow(agent(tree, sleeper))) == 2
     claim = imi("claims", "--json", cwd=repo.path).data["claims"][0]
-    assert (claim["agent_id"], claim["pid"], claim["state"]) == ("claude-abcdef12", sleeper.process.pid, "held")
+    assert (claim["agent_id"], claim["pid"], claim["state"]) == ("claude-1", sleeper.process.pid, "held")
 
 
 def test_an_agent_not_proven_to_run_claims_nothing(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
@@ -173,14 +173,14 @@ def test_the_trunk_and_other_folders_are_not_claimed_automatically(
 def test_the_first_of_two_agents_gets_the_automatic_claim(tree: Repo, sleeper: Sleeper) -> None:
     late = agent(tree, sleeper, session="late-1", started_at="2026-01-02T00:00:00Z")
     early = agent(tree, sleeper, session="early-1", started_at="2026-01-01T00:00:00Z")
-    assert follow(late, early) == ["feat-x is claimed for claude-early1, who works in it"]
+    assert follow(late, early) == ["feat-x is claimed for claude-1, who works in it"]
 
 
 def test_a_cleared_session_hands_over_to_the_next(tree: Repo, sleeper: Sleeper) -> None:
     old, new = agent(tree, sleeper, session="old-1"), agent(tree, sleeper, session="new-1")
     follow(old)
     assert len(follow(agent(tree, sleeper, session="old-1", ended_at=times.stamp()), new)) == 2
-    assert held() == {"feat-x": "claude-new1"}
+    assert held() == {"feat-x": "claude-2"}
 
 
 def test_the_presence_lock_mirrors_it_and_a_foreign_one_is_respected(cluster: Repo, sleeper: Sleeper) -> None:
@@ -191,7 +191,7 @@ def test_the_presence_lock_mirrors_it_and_a_foreign_one_is_respected(cluster: Re
     assert follow(agent(tree, sleeper)) == [] and held() == {}
     lock.unlink()
     follow(agent(tree, sleeper))
-    assert "claude-abcdef12" in lock.read_text()
+    assert "claude-1" in lock.read_text()
     follow(agent(tree, sleeper, ended=True))
     assert not lock.exists()
 
@@ -219,12 +219,12 @@ def test_many_monitors_make_one_claim(tree: Repo, sleeper: Sleeper) -> None:
     follow()  # the registry is there
     with ThreadPoolExecutor(6) as pool:
         said = [line for lines in pool.map(lambda _: follow(one), range(12)) for line in lines]
-    assert said == ["feat-x is claimed for claude-abcdef12, who works in it"]
+    assert said == ["feat-x is claimed for claude-1, who works in it"]
     with ThreadPoolExecutor(6) as pool:
         said = [
             line for lines in pool.map(lambda _: follow(agent(tree, sleeper, ended=True)), range(12)) for line in lines
         ]
-    assert said == ["feat-x is free again: the session of claude-abcdef12 is over"]
+    assert said == ["feat-x is free again: the session of claude-1 is over"]
     with closing(registry()) as connection:
         assert connection.execute("SELECT count(*) FROM claim_history").fetchone() == (1,)
 
@@ -233,4 +233,4 @@ def test_a_renamed_worktree_keeps_its_automatic_claim(tree: Repo, sleeper: Sleep
     follow(agent(tree, sleeper))
     with closing(registry()) as connection:
         db.transact(connection, claims.rename_worktree, "app", "feat-x", "feat-z")
-    assert follow(agent(tree, sleeper, ended=True)) == ["feat-z is free again: the session of claude-abcdef12 is over"]
+    assert follow(agent(tree, sleeper, ended=True)) == ["feat-z is free again: the session of claude-1 is over"]

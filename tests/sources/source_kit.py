@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.agent_names import GivenName
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import GitState, Key
 from imi_monitor.sources.files.watcher import FileWatcher, WatchRoot
@@ -25,6 +26,7 @@ class RecordingReceiver(ReadingReceiver):
         self.registry: list[RegistryReading] = []
         self.agents: tuple[Agent, ...] = ()
         self.agent_reports = 0
+        self.agent_names: dict[str, GivenName] = {}
         self.failures: dict[str, str] = {}  # source -> why
 
     def update(self, **fields: object) -> None: ...
@@ -47,6 +49,9 @@ class RecordingReceiver(ReadingReceiver):
 
     def set_agents(self, agents: tuple[Agent, ...]) -> None:
         self.agents, self.agent_reports = agents, self.agent_reports + 1
+
+    def set_agent_names(self, names: Mapping[str, GivenName]) -> None:
+        self.agent_names = dict(names)
 
     def set_healthy(self, source: str, note: str | None = None) -> None:
         self.failures.pop(source, None)

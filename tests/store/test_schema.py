@@ -76,8 +76,8 @@ def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str
         assert [column[0] for column in whole["columns"][table]][: len(columns)] == columns
     ours = whole["columns"].keys() - imi_file.COLUMNS.keys() - {"sqlite_sequence"}
     assert ours == {
-        "agents", "artifacts", "automatic_claims", "claim_history", "claim_queue", "claims", "events", "operations",
-        "places", "registry", "session_events", "sessions", "tasks", "tool_calls", "trash", "trust",
+        "agent_names", "agents", "artifacts", "automatic_claims", "claim_history", "claim_queue", "claims", "events",
+        "operations", "places", "registry", "session_events", "sessions", "tasks", "tool_calls", "trash", "trust",
     }  # fmt: skip
     for table in ("claims", "claim_history", "claim_queue", "trash", "operations"):
         assert {"repo_name", "worktree_name"} <= {column[0] for column in whole["columns"][table]}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 from zlib import crc32
 
 from imi_monitor.model import agent as states
 from imi_monitor.model import session_record, times
 from imi_monitor.model.agent import Agent, AgentEvent, Evidence, RejectedEvidence, SessionFacts, ToolCall, Truth
-from imi_monitor.model.agent_names import name_agents
-from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.agent_names import GivenName, name_agents, name_key
+from imi_monitor.model.snapshot import ClaimState, Key, Snapshot
 from imi_monitor.store import db, session_writer
 from tests.ui import sample_snapshots
 from tests.ui.sample_snapshots import ago, key
@@ -43,7 +44,18 @@ def agent(
 def with_agents(world: Snapshot, *agents: Agent) -> Snapshot:
     """The snapshot with these agents, named and compared with the claims as the engine does it."""
     claims = {tree.key: tree.claim for tree in world.worktrees if tree.claim}
-    return replace(world, agents=name_agents(agents, claims))
+    return replace(world, agents=name_agents(agents, claims, given_names(agents, claims)))
+
+
+def given_names(agents: Sequence[Agent], claims: Mapping[Key, ClaimState]) -> dict[str, GivenName]:
+    """Names as the registry gives them, the oldest living agent first; none that a claim has."""
+    taken, names = {claim.agent for claim in claims.values()}, {}
+    for one in name_agents(agents, claims):
+        if one.name == one.label:
+            name = next(name for number in count(1) if (name := f"{one.cli}-{number}") not in taken)
+            taken.add(name)
+            names[name_key(one)] = GivenName(name)
+    return names
 
 
 CLAUDE = SessionFacts(

@@ -96,9 +96,9 @@ def test_agents_that_need_attention_are_on_top_of_both_lists() -> None:
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        ((140, 40), ["codex, unclaimed", "asks: Bash npm test", "codex 2 intrudes", "failed: API Error", "done: All 12",
-                     "claude-1 +1", "(claude) +1", "12k tok socket", "~title", "? aider"]),
-        ((60, 20), ["(codex, unclaimed)", "asks: question 11m", "codex 2 intrudes", "(claude-1 +1)", "failed: API Error: 529"]),
+        ((140, 40), ["codex-2, unclaimed", "asks: Bash npm test", "codex-3 intrudes", "failed: API Error", "done: All 12",
+                     "claude-1 +1", "(claude-2) +1", "12k tok socket", "~title", "? aider-1"]),
+        ((60, 20), ["(codex-2, unclaimed)", "asks: question 11m", "codex-3 intrudes", "(claude-1 +1)", "failed: API Error: 529"]),
     ],
 )  # fmt: skip
 def test_a_worktree_row_shows_its_agent_and_activity(size: tuple[int, int], words: list[str]) -> None:
@@ -305,14 +305,15 @@ def test_peek_keys_go_to_other_and_waiting_agents(tmp_path: Path) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("space")
         await wait_until(
-            pilot, lambda: "◆ codex · review-123" in screen_text(app) and "waits for you: question" in screen_text(app)
+            pilot,
+            lambda: "◆ codex-2 · review-123" in screen_text(app) and "waits for you: question" in screen_text(app),
         )
         await pilot.press("w")
         await wait_until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen_text(app))
         await pilot.press("right")
-        await wait_until(pilot, lambda: "⚠ codex 2 · feat-api" in screen_text(app))
+        await wait_until(pilot, lambda: "⚠ codex-3 · feat-api" in screen_text(app))
         await pilot.press("left", "left")
-        await wait_until(pilot, lambda: "◆ codex · review-123" in screen_text(app))
+        await wait_until(pilot, lambda: "◆ codex-2 · review-123" in screen_text(app))
         await pilot.press("E")
         await wait_until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen_text(app))
         await pilot.press("escape")
@@ -375,7 +376,7 @@ def test_explain_shows_used_and_rejected_evidence() -> None:
         for words in told:
             assert words in screen_text(app), words
         await pilot.press("right")
-        await wait_until(pilot, lambda: "codex-1 · fix-bug" in screen_text(app))
+        await wait_until(pilot, lambda: "claude-2 · review-123" in screen_text(app))
         await pilot.press("w")
         await wait_until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen_text(app) and "likely" in screen_text(app))
         await pilot.press("E", "escape")
@@ -388,8 +389,8 @@ def test_keys_apply_to_the_agent_selected_in_its_panel() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("3", "end", "up")
         await pilot.press("E")
-        await wait_until(pilot, lambda: "? aider · devops-ci" in screen_text(app) and "a guess" in screen_text(app))
-        assert "aider, unclaimed" not in screen_text(app)
+        await wait_until(pilot, lambda: "? aider-1 · devops-ci" in screen_text(app) and "a guess" in screen_text(app))
+        assert "aider-1, unclaimed" not in screen_text(app)
         await pilot.press("escape", "1", "home", "E")
         await wait_until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen_text(app) and "Believed" in screen_text(app))
 
@@ -476,16 +477,16 @@ def test_keys_of_the_leads_view(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        ("is:asking", {"codex", "gemini-2"}),
+        ("is:asking", {"codex-2", "gemini-2"}),
         ("is:waiting @gem", {"gemini-2"}),
-        ("is:intruder", {"codex 2"}),
-        ("is:dead", {"opencode"}),
-        ("is:done", {"gemini"}),
-        ("is:unknown", {"aider"}),
+        ("is:intruder", {"codex-3"}),
+        ("is:dead", {"opencode-1"}),
+        ("is:done", {"gemini-1"}),
+        ("is:unknown", {"aider-1"}),
         ("is:suspended", set()),
-        ("!is:asks !is:works @c !is:intrudes", {"claude", "opencode", "copilot"}),
+        ("!is:asks !is:works @c !is:intrudes", {"claude-2", "opencode-1", "copilot-1"}),
         ("opus", {"claude-1"}),
-        ("feat-api", {"claude-1", "codex 2"}),
+        ("feat-api", {"claude-1", "codex-3"}),
         ("PYTEST", set()),
         ("pytest", {"codex-1"}),
         ("!", {one.name for one in made.trouble().agents}),
@@ -532,7 +533,7 @@ def test_enter_goes_to_the_agents_own_pane(monkeypatch: pytest.MonkeyPatch) -> N
         await wait_until(pilot, lambda: gone[1:] == [("tmux", "feat-ui")])
         await pilot.press("3", "home", "enter")
         await wait_until(pilot, lambda: selected(app) == "feat-ui")
-        await pilot.press("down", "down", "enter")
+        await pilot.press("down", "enter")
         await wait_until(pilot, lambda: gone[2:] == [("tmux", made.EDITS.id)])
         await pilot.press("A")
         await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == made.ASKS.id)

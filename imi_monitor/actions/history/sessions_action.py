@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _DEFAULT_LIMIT = 50
 _DEFAULT_LINES = 200
 _POLL_SECONDS = 0.1
-_SHORT = 8
 _STATES = {"waiting": WAITING, "asks": WAITING, "asking": WAITING}
 WORKTREE = Option("worktree", "only in this worktree, which may be removed", value="NAME", aliases=("w",))
 LIMIT = Option(
@@ -71,7 +70,8 @@ class SessionsAction(Action):
         wanted = session_filter(context, request)
         found = db.read(context.connection, sessions.find, wanted, at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
-        rows = [_row(one, many) for one in found]
+        short = db.read(context.connection, sessions.shortest_ids, found)
+        rows = [_row(one, short[one.seq], many) for one in found]
         lines = (
             table(_COLUMNS, rows, status_action.terminal_width())
             if rows
@@ -194,12 +194,12 @@ def data(one: SessionRow) -> dict[str, object]:
     return {**plain, "agent_id": agent_name(one), "state": one.state, "metadata": json.loads(one.metadata)}
 
 
-def _row(one: SessionRow, many: bool) -> list[str]:
+def _row(one: SessionRow, short: str, many: bool) -> list[str]:
     tokens = (one.tokens_in or 0) + (one.tokens_out or 0)
     known = one.tokens_in is not None or one.tokens_out is not None
     text = (one.prompt or one.title or "").split("\n")[0]
     return [
-        safe(one.own_id[:_SHORT]),
+        safe(short),
         safe(agent_name(one), 40),
         safe(one.worktree_name or "", 60),
         _state(one),

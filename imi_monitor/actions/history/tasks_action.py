@@ -13,7 +13,7 @@ from imi_monitor.model.agent import FAILED
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.store import attempts, db
+from imi_monitor.store import attempts, db, sessions
 from imi_monitor.store.attempts import Attempt, AttemptFilter
 
 TYPE_CHECKING = False
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from imi_monitor.store.agents import AgentDescription
     from imi_monitor.store.sessions import SessionRow
 
-_SHORT = 8
 _ENDS = {
     model.NEXT_TASK: "went on to the next",
     "worktree_removed": "worktree removed",
@@ -69,8 +68,10 @@ class TasksAction(Action):
         wanted = _filter(context, request)
         found = db.read(context.connection, attempts.find, wanted, sessions_action.at_most(request))
         many = wanted.repo_name is None and len({one.repo_name for one in found}) > 1
+        shown = [session for one in found for session in one.sessions]
+        short = db.read(context.connection, sessions.shortest_ids, shown)
         lines = (
-            table(_COLUMNS, [_row(one, many) for one in found], status_action.terminal_width())
+            table(_COLUMNS, [_row(one, short, many) for one in found], status_action.terminal_width())
             if found
             else [_none(request)]
         )
@@ -126,7 +127,7 @@ def _filter(context: Context, request: Request) -> AttemptFilter:
     )
 
 
-def _row(one: Attempt, many: bool) -> list[str]:
+def _row(one: Attempt, short: dict[int, str], many: bool) -> list[str]:
     return [
         safe(one.task_id, 60),
         name_with_emoji(one.agent_id, one.described),
@@ -137,7 +138,7 @@ def _row(one: Attempt, many: bool) -> list[str]:
         time_format.span(_seconds(one)),
         time_format.clock(one.started_at),
         _ending(one),
-        " ".join(safe(each.own_id[:_SHORT]) for each in one.sessions[-3:]),
+        " ".join(safe(short[each.seq]) for each in one.sessions[-3:]),
         safe(one.repo_name, 60) if many else "",
     ]
 

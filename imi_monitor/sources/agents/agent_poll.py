@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from imi_monitor import host, paths
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.agent_names import name_agents
+from imi_monitor.model.agent_names import GivenName, name_agents
 from imi_monitor.model.snapshot import ClaimState, Key
 from imi_monitor.model.truth import reports_rest
 from imi_monitor.sources import agents
@@ -197,7 +197,9 @@ class AgentPoll:
 
 
 def read_agents_once(
-    entries: Sequence[RosterEntry], claims: Sequence[ClaimState]
+    entries: Sequence[RosterEntry],
+    claims: Sequence[ClaimState],
+    given_names: Callable[[Sequence[Agent]], Mapping[str, GivenName]],
 ) -> tuple[tuple[Agent, ...], list[str]]:
     """(every agent now, what could not be read), without an engine: for `imi agents`."""
     roots = {os.path.realpath(entry.path): entry.key for entry in entries if not entry.missing}
@@ -206,7 +208,8 @@ def read_agents_once(
     end = time.monotonic() + _READ_ONCE
     while poll.has_more and time.monotonic() < end:
         result = poll.poll(frozenset(), roots)
-    return name_agents([one.agent for one in result.agents], {claim.key: claim for claim in claims}), result.failures
+    found = [one.agent for one in result.agents]
+    return name_agents(found, {claim.key: claim for claim in claims}, given_names(found)), result.failures
 
 
 def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:

@@ -16,9 +16,10 @@ from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents import all_readers, process_scanner
 from imi_monitor.sources.agents.agent_poll import SCAN_EVERY, TICK, AgentPoll
 from imi_monitor.sources.agents.agent_reader import AgentReader, ScanProcesses
+from imi_monitor.sources.agents.registry_names import RegistryNames
 from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot, WatchSink
-from imi_monitor.sources.hints import AgentsRead, Hint, RefreshRequested, RosterRead
+from imi_monitor.sources.hints import AgentLookedAt, AgentsRead, Hint, RefreshRequested, RegistryChanged, RosterRead
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 from imi_monitor.sources.timers import PollTimer
 
@@ -42,6 +43,7 @@ class AgentsSource(Source):
         record: RecordAgents | None = None,
         env: Mapping[str, str] | None = None,
         *,
+        naming: RegistryNames | None = None,
         tick: float = TICK,
         scan_every: float = SCAN_EVERY,
         without_agents: float = _WITHOUT_AGENTS,
@@ -52,6 +54,7 @@ class AgentsSource(Source):
             list(readers()), scan(), os.environ if env is None else env, tick=tick, scan_every=scan_every
         )
         self._record = record
+        self._naming = naming
         self._without_agents = without_agents
         self._idle_since: object = None  # the watcher's activity at the last poll, if that found no agent
         self._timer = PollTimer(tick)
@@ -69,6 +72,10 @@ class AgentsSource(Source):
                 self.set_roster(entries)
             case RefreshRequested():
                 self.poll_all()
+            case RegistryChanged() if self._naming is not None:
+                self._naming.registry_changed()
+            case AgentLookedAt(agent) if self._naming is not None:
+                self._naming.mark_looked_at(agent)
 
     def set_roster(self, entries: Sequence[RosterEntry]) -> None:
         before, self._paths_changed = self._paths, True
@@ -100,6 +107,8 @@ class AgentsSource(Source):
             worker.shutdown(wait=False, cancel_futures=True)
             if self._gathering is not None:
                 self._gathering.cancel()
+            if self._naming is not None:
+                self._naming.close()
 
     async def _poll(self, receiver: ReadingReceiver, poll: AgentPoll, worker: ThreadPoolExecutor) -> None:
         await self._resolve_roots()
@@ -117,6 +126,8 @@ class AgentsSource(Source):
         else:
             self._timer.slow_down(self._without_agents)  # no agent can end
         agents = [one.agent for one in result.agents]
+        if self._naming is not None:
+            receiver.set_agent_names(await self._naming.names_of(agents))
         receiver.set_agents(tuple(agents))
         if result.failures:
             receiver.set_failure(self.name, "agents", "; ".join(result.failures))
@@ -177,7 +188,8 @@ class AgentsSource(Source):
 def make_source(context: SourceContext) -> AgentsSource | None:
     if not context.tracks_agents:
         return None
-    return AgentsSource(context.watcher, all_readers, process_scanner, context.recorder.record)
+    naming = RegistryNames(context.registry)
+    return AgentsSource(context.watcher, all_readers, process_scanner, context.recorder.record, naming=naming)
 
 
 class ReaderSink(WatchSink):
