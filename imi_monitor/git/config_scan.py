@@ -203,6 +203,8 @@ def scan_config(common_dir: str, admin_dir: str, *, thorough: bool = False) -> C
         os.path.join(common_dir, "config.worktree"),
         os.path.join(admin_dir, "config.worktree"),
     )
+    if not thorough and admin_dir != common_dir and _is_common(files):
+        return scan_config(common_dir, common_dir)  # one listing for all worktrees
     started = time.time_ns()
     stamp, newest = _stamp(files)
     known = _scans.get((common_dir, admin_dir, thorough))
@@ -215,6 +217,11 @@ def scan_config(common_dir: str, admin_dir: str, *, thorough: bool = False) -> C
             _scans.clear()
         _scans[common_dir, admin_dir, thorough] = found
     return found
+
+
+def _is_common(files: tuple[str, str, str]) -> bool:
+    """Return whether a linked worktree has the repository's configuration: no file of a worktree, no include with a condition."""
+    return not any(map(os.path.lexists, files[1:])) and b"include" not in read_config_file(files[0]).lower()
 
 
 def pinned_variables(common_dir: str, admin_dir: str) -> dict[str, str]:

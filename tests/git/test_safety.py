@@ -308,6 +308,24 @@ def test_a_scan_of_a_file_changed_just_now_is_not_cached(repo: Repo, count_git: 
     assert count_git() == 3
 
 
+def test_worktrees_with_the_same_configuration_share_its_listing(
+    repo: Repo, tmp_path: Path, count_git: Callable[[], int]
+) -> None:
+    """A repository with `core.hooksPath` or a filter of its own costs one process, not one for each worktree."""
+    admins = [f"{common(repo)}/worktrees/{repo.worktree(name).path.name}" for name in ("feat-a", "feat-b", "feat-c")]
+    repo.git("config", "filter.a.clean", "evil")
+    settle()
+    for admin in admins:
+        assert dict(safety.neutral_settings(common(repo), admin, False))["filter.a.clean"] == ""
+    assert count_git() == 1
+    more = tmp_path / "more"
+    more.write_text(f'[includeIf "onbranch:feat/b"]\n\tpath = {tmp_path}/only-b\n')
+    (tmp_path / "only-b").write_text('[filter "b"]\n\tclean = evil\n')
+    repo.git("config", "include.path", str(more))
+    found = [dict(safety.neutral_settings(common(repo), admin, False)) for admin in admins]
+    assert ["filter.b.clean" in each for each in found] == [False, True, False], "a condition holds in one of them"
+
+
 def test_a_new_configuration_of_a_worktree_is_noticed(repo: Repo) -> None:
     linked = repo.worktree("feat-a")
     repo.git("config", "extensions.worktreeConfig", "true")

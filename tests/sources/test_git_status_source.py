@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from imi_monitor.sources.git_status_source import GitStatusSource
-from imi_monitor.sources.hints import AllStatusesRead, GitDirsUncertain, RosterRead
+from imi_monitor.sources.hints import AllStatusesRead, GitDirsUncertain, RefsChanged, RosterRead
 from tests.helpers import Repo
 from tests.sources.source_kit import RecordingReceiver, roster_entry, running, until
 
@@ -88,5 +88,34 @@ def test_what_worktrees_share_is_read_once_for_all_of_them(repo: Repo, count_git
                 assert state is not None and state.last_commit is not None
                 assert (state.trunk_ahead, state.trunk_behind) == (number, 0)
                 assert state.last_commit.subject == (f"{name} {number - 1}" if number else "second")
+
+    asyncio.run(main())
+
+
+def test_after_the_trunk_moved_all_distances_are_read_together(repo: Repo, count_git: Callable[[], int]) -> None:
+    home, names = repo.path.parent, [f"feat-{number}" for number in range(5)]
+    for name in names:
+        made = repo.worktree(name)
+        made.write("own", name)
+        made.commit(name)
+    entries = tuple(
+        replace(roster_entry(home, name), branch=f"feat/{number}", head=Repo(home / name).git("rev-parse", "HEAD"))
+        for number, name in enumerate(names)
+    )
+
+    async def main() -> None:
+        source, receiver = GitStatusSource(), RecordingReceiver()
+        async with running(source, receiver):
+            await asyncio.sleep(0)
+            source.handle_hint(RosterRead(entries))
+            await until(lambda: len(receiver.git) == 5)
+            repo.write("more", "x")
+            repo.commit("the trunk goes on")
+            before = count_git()
+            source.handle_hint(RefsChanged(entries[0].common_dir))
+            await until(lambda: len(receiver.git) == 10)
+            assert count_git() - before == 4, "branches, trunk, and two for the distances"
+            states = [tree.state for tree in source._trees.values()]
+            assert [(one.trunk_ahead, one.trunk_behind) for one in states if one] == [(1, 1)] * 5
 
     asyncio.run(main())
