@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -354,3 +355,13 @@ def test_too_many_ignored_files_are_no_consent(repo: Repo, monkeypatch: pytest.M
     with pytest.raises(Refused, match="more ignored files than can be checked"):
         remove(repo, "feat-x")
     remove(repo, "feat-x", force=True)
+
+
+@pytest.mark.parametrize("text", ["*.env .env.* id_rsa* *secret* .npmrc service-account*.json", "a* *a b*b", "x *"])
+def test_the_patterns_of_ignored_files_match_as_the_shells(text: str) -> None:
+    ours = ignored_files._Patterns(text)
+    parts = ["", "a", "b", ".env", ".", "secret", "id_rsa", ".npmrc", "service-account", ".json", "x"]
+    names = [one + two + three for one in parts for two in parts for three in parts]
+    assert [name for name in names if ours.match(name)] == [
+        name for name in names if any(fnmatchcase(name, pattern) for pattern in text.split())
+    ]

@@ -28,19 +28,20 @@ class _Patterns:
     def __init__(self, text: str) -> None:
         parts = [pattern.split("*") for pattern in text.split()]
         self._whole = {each[0] for each in parts if len(each) == 1}
-        self._ends = [(each[0], each[1]) for each in parts if len(each) == 2]
+        pairs = [(each[0], each[1]) for each in parts if len(each) == 2]
+        self._starts = tuple(start for start, end in pairs if not end)
+        self._ends = tuple(end for start, end in pairs if not start)
+        self._both = [(start, end) for start, end in pairs if start and end]
         self._middles = [each[1] for each in parts if len(each) == 3 and not each[0] and not each[2]]
-        assert len(self._whole) + len(self._ends) + len(self._middles) == len(parts)
+        assert len(self._whole) + len(pairs) + len(self._middles) == len(parts)
 
     def match(self, name: str) -> bool:
-        return (
-            name in self._whole
-            or any(
-                name.startswith(start) and name.endswith(end) and len(name) >= len(start) + len(end)
-                for start, end in self._ends
-            )
-            or any(middle in name for middle in self._middles)
-        )
+        if name in self._whole or name.endswith(self._ends) or name.startswith(self._starts):
+            return True
+        for start, end in self._both:
+            if name.startswith(start) and name.endswith(end) and len(name) >= len(start) + len(end):
+                return True
+        return any(middle in name for middle in self._middles)
 
 
 # Folders that a tool regenerates from what is committed.
