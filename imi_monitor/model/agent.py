@@ -31,6 +31,8 @@ RESTING: Final = frozenset({COMPLETED, FAILED, CANCELLED})  # a turn is over; th
 # sessions/<pid>.json); `socket` is its daemon's answer; `permission` is the hook that fires when a dialog opens.
 SOURCES: Final = ("registry", "socket", "permission", "transcript", "hook", "title", "process")
 
+NOTHING_ASKED: Final = "nothing was asked yet"  # the detail of COMPLETED for an agent that never had a prompt
+
 EXACT: Final = "exact"
 LIKELY: Final = "likely"
 GUESS: Final = "guess"
@@ -65,6 +67,7 @@ class Evidence:
     standing: bool = False
     or_else: frozenset[str] = frozenset()
     read_at: str | None = field(default=None, compare=False)  # when standing evidence was read; None: not recorded
+    in_child: bool = False  # its tool runs in a child process, so without a child it waits
 
 
 @dataclass(frozen=True, slots=True)

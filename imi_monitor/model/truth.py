@@ -192,7 +192,7 @@ def _refined(last: Evidence, ordered: Sequence[Evidence]) -> Evidence | None:
 
 
 def _can_refine(one: Evidence, last: Evidence) -> bool:
-    if one.state not in last.or_else or one.source == "process":
+    if one.state not in last.or_else or (one.source == "process" and one.read_at is None):
         return False
     if one.standing:  # a reading from before the event cannot include it
         return one.read_at is None or _moment(one.read_at) - _moment(last.at) > _TITLE_LAG

@@ -20,6 +20,7 @@ from imi_monitor.model.snapshot import ClaimState, Key
 from imi_monitor.model.truth import reports_rest
 from imi_monitor.sources import agents
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, ScanProcesses, Sighting
+from imi_monitor.sources.agents.child_processes import open_command, with_child_evidence
 from imi_monitor.sources.agents.sighting_merge import SeenAgent, SightingMerge, as_agent, differs_only_in_events
 from imi_monitor.sources.source import RosterEntry
 
@@ -150,9 +151,11 @@ class AgentPoll:
             known = before.get(name)
             if known is None or (known[0] is not one and not differs_only_in_events(known[0], one)):
                 root = None if one.cwd is None else context.root_of(one.cwd)
-                known = one, as_agent(one, self._roots.get(root or ""), now)
+                decided = with_child_evidence(one, context.processes, context.now)
+                known = one, as_agent(decided, self._roots.get(root or ""), now)
             elif ticked and _may_change(one, known[1].agent, now):
-                known = one, as_agent(one, known[1].agent.key, now)
+                decided = with_child_evidence(one, context.processes, context.now)
+                known = one, as_agent(decided, known[1].agent.key, now)
             elif known[0] is not one:
                 known = one, SeenAgent(known[1].agent, one.events)
             self._seen[name] = known
@@ -214,6 +217,8 @@ def read_agents_once(
 
 def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
     """True if time alone may change the state: the life of the process is unknown, or a turn has just ended."""
+    if open_command(one) is not None:
+        return True
     if one.alive is not None and not reports_rest(one.evidence):
         return False
     seen_at = times.parse(agent.seen_at)

@@ -33,6 +33,7 @@ class SessionTrace:
     pid: int | None = None  # of the process that a record of the program names
     loaded: bool = False  # some process has it now, whenever it was written
     freed: bool = False  # a record of the program shows that no process has it
+    tied: bool = False  # `pid` and `freed` are only likely
     left: bool | None = None  # its process went on to another session: True and False are recorded, None is not known
 
 
@@ -72,7 +73,8 @@ class _Folder:
 
 
 class SessionPairs:
-    """The pairs of one program. `several`: one process may work on several sessions at once.
+    """The pairs of one program. `several`: one process may work on several sessions at once. `moves`: it may go on to
+    another one.
 
     `resumes`: whether a command line continues an older session, so that the process begins none of its own. `unseen`:
     seconds after a write in which a process that is not visible, such as one in a container, may have the session.
@@ -82,10 +84,12 @@ class SessionPairs:
         self,
         *,
         several: bool = False,
+        moves: bool = True,
         resumes: Callable[[Sequence[str]], bool] = lambda argv: False,
         unseen: float = 0.0,
     ) -> None:
         self._several = several
+        self._moves = moves and not several
         self._unseen = unseen
         self._resumes = resumes
         self._pairs: dict[str, _Pair] = {}
@@ -155,7 +159,7 @@ class SessionPairs:
             before = self._living(process)
             if before is not None and before not in recorded and (not self._several or self._pairs[before].tied):
                 self._leave(before, known, now)
-            self._pair(session, process, False)
+            self._pair(session, process, known[session].tied)
 
     def _unpaired(self, traces: Sequence[SessionTrace], processes: Sequence[AgentProcess]) -> Iterable[_Folder]:
         folders: dict[str, _Folder] = {}
@@ -230,7 +234,7 @@ class SessionPairs:
 
     def _pair_moved(self, folder: _Folder, known: Mapping[str, SessionTrace], now: float) -> None:
         """Processes that went on to another session (/clear, /resume). Undecided while several may have done so."""
-        if self._several:
+        if not self._moves:
             return
         for one in list(folder.sessions):
             may = [each for each in folder.processes if self._may_have_moved(each, one, known)]
@@ -259,7 +263,8 @@ class SessionPairs:
         if pair is not None and pair.until is None:
             return SessionProcess(pair.process, True, tied=pair.tied)
         if one.freed:
-            return SessionProcess(pair.process if pair else None, False, pair.until if pair else one.updated)
+            until = pair.until if pair else one.updated
+            return SessionProcess(pair.process if pair else None, False, until, one.tied)
         rivals = [each for each in here if self._may_still_have(each, one, known)]
         if pair is not None:
             again = one.updated > pair.updated + _SLACK  # by an unseen process: in a container, of another user
@@ -276,7 +281,7 @@ class SessionPairs:
     def _has_newer(self, process: AgentProcess, one: SessionTrace, known: Mapping[str, SessionTrace]) -> bool:
         """True if it is paired with a session that was written later, which it most likely works on."""
         has = self._living(process)
-        return has is not None and known[has].updated > one.updated
+        return has is not None and (known[has].updated > one.updated or not self._moves)
 
     def _may_still_have(self, process: AgentProcess, one: SessionTrace, known: Mapping[str, SessionTrace]) -> bool:
         """True if a process may have this session, although it has none or another one."""

@@ -1,7 +1,7 @@
 """opencode: its sessions, from opencode.db, and its processes.
 
-The state comes from the last messages. Whether a tool waits for permission is not in the database; a process that was
-started with `--port` is asked for it. No record names the process of a session: it is found by its folder.
+The state comes from the last messages. Whether a tool waits for permission is not in the database but in the log, which
+also shows the process of a session; a process that was started with `--port` is asked for it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, AgentEvent, Evidence, SessionFacts
+from imi_monitor.model.agent import COMPLETED, NOTHING_ASKED, RUNNING, WAITING, AgentEvent, Evidence, SessionFacts
 from imi_monitor.sources.agents import fields, foreign_db
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.child_processes import has_child_since
 from imi_monitor.sources.agents.foreign_db import ForeignDatabase, Row, Unreadable
 from imi_monitor.sources.agents.opencode import reducer
 from imi_monitor.sources.agents.opencode.records import MessageWindow, sessions, updated
+from imi_monitor.sources.agents.opencode.run_log import RunLog
 from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
 
 _DAY = 86_400.0
 _UNSEEN = 5.0  # seconds after a write in which its process may be an invisible one, such as one in a container
 _MOST_SESSIONS = 100
+_LOGGED = 1.0  # seconds after the start of a tool in which the log has the permission that it needs
+_CONTINUES = frozenset({"-c", "--continue"})
 
 PROGRAM = AgentProgram("opencode", ("/opencode-ai/",), frozenset({"auth", "upgrade", "models", "mcp"}))
 
@@ -41,18 +45,52 @@ class OpenCodeReader:
         self._listed: tuple[str, int] | None = None
         self._names: Sequence[str] = ()
         self._client = PortClient()
+        self._log = RunLog("")
+        self._continued: dict[tuple[int, str], str] = {}  # (pid, start time) -> session that it was started to continue
 
     def watch_folders(self, context: ReadContext) -> Sequence[str]:
-        return [folder for folder in {os.path.dirname(path) for path in self._paths(context)} if os.path.isdir(folder)]
+        wanted = {os.path.dirname(path) for path in (*self._paths(context), self._log.path)}
+        return [folder for folder in wanted if os.path.isdir(folder)]
 
     def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         processes = context.processes_of(self.cli)
+        log = f"{data_folder(context)}/log/opencode.log"
+        if self._log.path != log:
+            self._log = RunLog(log)
+        self._log.read(processes, context.now)
         for path in self._paths(context):
             database = self._databases.setdefault(path, SessionDatabase(path))
             database.read(context, processes, whole=touched is None)
-        answers = self._answers(context, processes)
-        found = [one for each in self._databases.values() for one in each.sightings(context, processes, answers)]
-        return found + self._unreadable(context, processes)
+        shown = ProcessClues(self._log, self._answers(context, processes), self._find_continued(processes))
+        found = [one for each in self._databases.values() for one in each.sightings(context, processes, shown)]
+        return [*found, *self._ready(context, processes), *self._unreadable(context, processes)]
+
+    def _find_continued(self, processes: Sequence[AgentProcess]) -> dict[str, int]:
+        """session -> pid of a process that was started to continue it (`--continue`): the newest one at that time."""
+        known, self._continued = self._continued, {}
+        for process in processes:
+            who = process.pid, process.started
+            session = known.get(who)
+            if session is None and not _CONTINUES.isdisjoint(process.argv[1:]):
+                older = [one for each in self._databases.values() for one in each.before(process)]
+                session = max(older)[1] if older else None
+            if session is not None:
+                self._continued[who] = session
+        return {session: pid for (pid, _), session in self._continued.items()}
+
+    def _ready(self, context: ReadContext, processes: Sequence[AgentProcess]) -> list[Sighting]:
+        """The processes that no session is known of yet: their log shows that nothing was asked."""
+        found = []
+        for process in processes:
+            run = self._log.run_by(process) if context.root_of_real(process.cwd) else None
+            if run is None or run.sessions or run.began is None or (process.pid, process.started) in self._continued:
+                continue
+            says = f"opencode.log: run {run.ident} has no session yet"
+            evidence = Evidence("transcript", COMPLETED, fields.at(run.began), says, NOTHING_ASKED)
+            found.append(
+                Sighting("opencode", None, process.cwd, process.pid, process.started, True, evidence=(evidence,))
+            )
+        return found
 
     def _paths(self, context: ReadContext) -> list[str]:
         """The databases, or the path of the first one to come. Each release channel has a database of its own."""
@@ -166,29 +204,75 @@ class SessionDatabase:
             self._places[folder] = os.path.realpath(folder) if context.is_watched(folder) else None
         return self._places[folder] is not None
 
-    def sightings(
-        self, context: ReadContext, processes: Sequence[AgentProcess], answers: dict[int, PortAnswers]
-    ) -> list[Sighting]:
-        pids = {session: pid for pid, answer in answers.items() for session in (*answer.busy, *answer.asking)}
-        traces = [self._trace(each, session, pids.get(each)) for each, session in self._sessions.items()]
+    def before(self, process: AgentProcess) -> list[tuple[float, str]]:
+        """(when it was written, session) of the sessions of its folder that are older than the process."""
+        found = [(self._updated(one), each, self._folder(one)) for each, one in self._sessions.items()]
+        return [(at, each) for at, each, folder in found if folder == process.cwd and at < process.began_at]
+
+    def sightings(self, context: ReadContext, processes: Sequence[AgentProcess], clues: ProcessClues) -> list[Sighting]:
+        traces = [self._trace(each, session, clues) for each, session in self._sessions.items()]
         owners = self._pairs.find(traces, processes, context.now)
-        return [
-            _sighting(each, session, owners[each], answers, context.now) for each, session in self._sessions.items()
-        ]
+        return [_sighting(each, session, owners[each], clues, context.now) for each, session in self._sessions.items()]
 
-    def _trace(self, ident: str, session: OpenCodeSession, pid: int | None) -> SessionTrace:
+    def _trace(self, ident: str, session: OpenCodeSession, clues: ProcessClues) -> SessionTrace:
+        bare = SessionTrace(ident, self._folder(session), self._updated(session), names=frozenset({ident}))
+        return clues.add_to(bare)
+
+    def _folder(self, session: OpenCodeSession) -> str:
         recorded = str(session.row["directory"])
-        folder = self._places.get(recorded) or recorded
-        moved = updated(session.row, session.window.messages) / 1000
-        return SessionTrace(ident, folder, moved, names=frozenset({ident}), pid=pid)
+        return self._places.get(recorded) or recorded
+
+    def _updated(self, session: OpenCodeSession) -> float:
+        return updated(session.row, session.window.messages) / 1000
 
 
-def _sighting(
-    ident: str, session: OpenCodeSession, owner: SessionProcess, answers: dict[int, PortAnswers], now: float
-) -> Sighting:
+@dataclass(frozen=True, slots=True)
+class ProcessClues:
+    """What shows the process of a session: the log, the ports, the command lines."""
+
+    log: RunLog
+    answers: dict[int, PortAnswers]  # by pid
+    continued: dict[str, int]  # session -> pid
+
+    def add_to(self, bare: SessionTrace) -> SessionTrace:
+        """The trace with what they show of its process."""
+        for pid, answer in self.answers.items():
+            if bare.session in answer.busy or bare.session in answer.asking:
+                return replace(bare, pid=pid)
+        owner = self.log.owner_of(bare.session)
+        if owner is not None and owner.process is not None and owner.alive:
+            return replace(bare, pid=owner.process.pid, tied=owner.tied)
+        if bare.session in self.continued:
+            return replace(bare, pid=self.continued[bare.session])
+        if owner is not None and owner.alive is False:
+            return replace(bare, freed=True, tied=owner.tied)
+        return bare
+
+    def with_dialog(self, session: str, recorded: Evidence, process: AgentProcess, now: float) -> Evidence:
+        """What the log adds to a tool that runs or waits: whether a permission is open."""
+        run = self.log.run_of(session)
+        if run is None or WAITING not in recorded.or_else:
+            return recorded
+        dialog = self.log.dialog_of(session)
+        if dialog is None:
+            settled = now - (fields.seconds(recorded.at) or now) > _LOGGED and len(run.sessions) == 1
+            return replace(recorded, or_else=frozenset()) if settled else recorded
+        runs = has_child_since(process, fields.seconds(dialog.at) or now)
+        if runs:
+            return replace(recorded, or_else=frozenset(), says=f"{recorded.says}; it was allowed, and a child runs")
+        proven = runs is False and recorded.in_child
+        what = f"permission for {dialog.about or 'a tool'}" if dialog.kind == "permission" else dialog.kind
+        says = f"opencode.log: run {run.ident} is asking for {dialog.kind} {dialog.id}"
+        maybe = frozenset[str]() if proven else frozenset({recorded.state})
+        return Evidence("transcript", WAITING, dialog.at, says, what, recorded.tool, or_else=maybe)
+
+
+def _sighting(ident: str, session: OpenCodeSession, owner: SessionProcess, clues: ProcessClues, now: float) -> Sighting:
     messages, facts = session.window.messages, session.facts
     recorded = reducer.evidence(messages, now)
-    answer = answers.get(owner.process.pid) if owner.process and owner.alive else None
+    if recorded is not None and owner.process is not None and owner.alive:
+        recorded = clues.with_dialog(ident, recorded, owner.process, now)
+    answer = clues.answers.get(owner.process.pid) if owner.process and owner.alive else None
     answered = None if answer is None or recorded is None else _port_evidence(ident, answer, recorded)
     if messages and recorded is None:
         note = f"unknown (format) opencode {facts.version}: a message with an unknown role"

@@ -8,6 +8,7 @@ during a retry leaves a step that ended without a reason.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from imi_monitor.model.agent import (
     CANCELLED,
@@ -41,6 +42,9 @@ def evidence(messages: Sequence[OpenCodeMessage], now: float) -> Evidence | None
         return None
     last = messages[-1]
     if last.role == "user":
+        stopped = next((one for one in reversed(messages) if one.role == "assistant"), None)
+        if stopped is not None and (stopped.completed or 0) >= last.created and _was_stopped(stopped):
+            return _end_evidence(stopped, now)  # the prompt was queued, and Esc drops what is queued
         state = _working(last)
         return _evidence(state, last.created, "a prompt without an answer yet")
     if last.role != "assistant":
@@ -62,7 +66,13 @@ def _step_evidence(last: OpenCodeMessage) -> Evidence:
     if tool.name in _ASKING and _status(part) == "running":
         return _evidence(WAITING, _began(part), f"the tool {tool.name} is open", detail=_ASKING[tool.name], tool=tool)
     may_wait = frozenset({WAITING}) if _status(part) == "running" else frozenset[str]()
-    return _evidence(_working(last), _began(part), f"the tool {tool.name} has not ended", tool=tool, or_else=may_wait)
+    found = _evidence(_working(last), _began(part), f"the tool {tool.name} has not ended", tool=tool, or_else=may_wait)
+    return replace(found, in_child=tool.name == "bash")
+
+
+def _was_stopped(one: OpenCodeMessage) -> bool:
+    error = _error(one)
+    return error[0] == _ABORTED if error is not None else fields.text(one.data.get("finish")) is None
 
 
 def _end_evidence(last: OpenCodeMessage, now: float) -> Evidence:
