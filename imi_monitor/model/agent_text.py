@@ -16,6 +16,7 @@ from imi_monitor.model.agent import (
     FAILED,
     GUESS,
     LIKELY,
+    NOTHING_ASKED,
     PLANNING,
     RUNNING,
     UNKNOWN,
@@ -48,6 +49,7 @@ _STYLES = {
     CANCELLED: MUTED,
     COMPLETED: SUCCESS,
 }
+READY = "ready"  # at its prompt, and no turn is over: it never had a prompt
 _CONFIDENCE = {LIKELY: "likely", GUESS: "a guess"}
 
 
@@ -68,6 +70,8 @@ def state_age(agent: Agent, now: datetime) -> str:
 def _activity(agent: Agent, limit: int) -> str:
     truth = agent.truth
     word = WORDS.get(agent.state, agent.state)
+    if agent.state == COMPLETED and truth.detail == NOTHING_ASKED:
+        return READY
     tool = safe(str(truth.tool), limit) if truth.tool else ""
     detail = safe(truth.detail, limit) if truth.detail else ""
     if agent.state == WAITING:

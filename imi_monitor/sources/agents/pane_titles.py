@@ -21,6 +21,7 @@ from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 
 _PAUSE: Final = {"tmux": 1.5, "zellij": 4.0}  # seconds between two lists of panes; a Zellij client starts slowly
+_PAUSE_AFTER_START: Final = 0.5  # the same after a program began that shows its state in its title
 _PAUSE_WITHOUT_TITLES: Final = 10.0  # the same while no agent shows its state in a title
 _FIND_SERVERS: Final = 5.0  # seconds between two searches for tmux servers
 _PAUSE_AFTER_FAILURE: Final = 30.0  # seconds
@@ -30,13 +31,20 @@ def make() -> AgentReader:
     return PaneTitleReader()
 
 
-def state_of(program: AgentProgram, title: str, cwd: str) -> str | None:
-    """The state that a title shows; None for most titles."""
+def state_of(program: AgentProgram, title: str, cwd: str, root: str | None = None) -> str | None:
+    """The state that a title shows; None for most titles. `root`: the worktree that contains the folder."""
     title = title.strip()
     for pattern, state in program.titles:
         if pattern.search(title):
             return state
-    return program.folder_title if title and title == os.path.basename(cwd.rstrip("/")) else None
+    return program.folder_title if title and title in _folder_names(cwd, root) else None
+
+
+def _folder_names(cwd: str, root: str | None) -> set[str]:
+    """The names of the folder and of those above it, up to the worktree: a title may have that of the repository."""
+    cwd, top = cwd.rstrip("/"), (root or cwd).rstrip("/")
+    below = cwd[len(top) :].split("/") if cwd.startswith(top + "/") else []
+    return {os.path.basename(top), os.path.basename(cwd), *below} - {""}
 
 
 @dataclass
@@ -57,6 +65,7 @@ class PaneTitleReader:
         self._lists: dict[str, _PaneList] = {}
         self._since: dict[tuple[str, int], tuple[str, float]] = {}  # (cli, pid) -> state, since when
         self._any_titles = False  # an agent here shows its state in its title
+        self._talkative: set[tuple[str, int]] = set()  # those agents
         self._servers: list[str] = []
         self._find_servers_at = 0.0
         self._zellij = ZellijPanes()
@@ -71,9 +80,19 @@ class PaneTitleReader:
             self._lists.clear()
             self._find_servers_at = 0.0
             return ()
-        self._any_titles = any(self._programs[one.cli].titles for one in here if one.cli in self._programs)
+        self._follow_starts(here, context.now)
         panes = [*self._tmux_panes(context), *self._zellij_panes(context, here)]
         return [sighting for process in here if (sighting := self._sighting(process, here, panes, context)) is not None]
+
+    def _follow_starts(self, here: Sequence[AgentProcess], now: float) -> None:
+        """List the panes soon after a program began that shows its state in its title, also for the first time."""
+        talkative = {_key(one) for one in here if one.cli in self._programs and self._programs[one.cli].titles}
+        if talkative - self._talkative:
+            for known in self._lists.values():
+                if known.again_at < known.read_at + _PAUSE_AFTER_FAILURE:
+                    known.again_at = min(known.again_at, known.read_at + _PAUSE_AFTER_START)
+            self._find_servers_at = min(self._find_servers_at, now)
+        self._talkative, self._any_titles = talkative, bool(talkative)
 
     # -- panes --------------------------------------------------------------------------------------------------------
 
@@ -119,8 +138,9 @@ class PaneTitleReader:
         pane, read_at = mine
         facts = SessionFacts(tmux=pane.name) if pane.kind == "tmux" else SessionFacts(zellij=pane.name)
         alone = sum(one.cli == process.cli and _is_in(one, pane) for one in here) == 1
+        root = context.root_of_real(process.cwd)
         evidence = (
-            self._evidence(process, pane, read_at) if alone else None
+            self._evidence(process, pane, read_at, root) if alone else None
         )  # with two in one pane, the title may be of either
         return Sighting(
             process.cli,
@@ -133,9 +153,9 @@ class PaneTitleReader:
             facts=facts,
         )
 
-    def _evidence(self, process: AgentProcess, pane: Pane, read_at: float) -> Evidence | None:
+    def _evidence(self, process: AgentProcess, pane: Pane, read_at: float, root: str | None) -> Evidence | None:
         program = self._programs.get(process.cli)
-        state = state_of(program, pane.title, process.cwd) if program is not None and program.titles else None
+        state = state_of(program, pane.title, process.cwd, root) if program is not None and program.titles else None
         if state is None:
             self._since.pop(_key(process), None)
             return None

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN, WAITING
-from imi_monitor.sources.agents.agent_reader import Sighting
+from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, NOTHING_ASKED, RUNNING, UNKNOWN, WAITING
+from imi_monitor.model.truth import CUT_OFF
+from imi_monitor.sources.agents.agent_reader import AgentProcess, Sighting
 from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.process_scan import ProcessScan
 from tests.limits import LIMIT
@@ -49,6 +50,7 @@ class Place:
         self.events = self.folder / "events.jsonl"
         self.reader = copilot.make()
         self.at = time.time()
+        self.began = 0.0  # of its process: before the recorded events
 
     def line(self, step: dict[str, Any]) -> bytes:
         moment = times.parse(step["event"]["timestamp"])
@@ -72,7 +74,7 @@ class Place:
         lock = self.folder / f"inuse.{os.getpid()}.lock"
         if not lock.exists():
             lock.write_text("")
-        there = [process("copilot", self.wt, time.time() - 3600, pid=os.getpid())]
+        there = [process("copilot", self.wt, self.began, pid=os.getpid())]
         return list(read_twice(self.reader, world(self.home, self.wt, now=time.time(), processes=there)))
 
 
@@ -188,6 +190,7 @@ def test_a_tick_opens_nothing(place: Place, monkeypatch: Any) -> None:
 
 def test_copilot_sessions_elsewhere_are_checked_once(place: Place, monkeypatch: Any) -> None:
     place.put_all("terminal")
+    place.began = time.time() - 3600
     for number in range(30):
         other = place.folder.parent / f"other-{number}"
         other.mkdir()
@@ -369,6 +372,54 @@ def test_a_copilot_younger_than_the_lock_is_not_its_owner(place: Place) -> None:
     there = [process("copilot", place.wt, time.time() - 3600, pid=os.getpid())]
     (one,) = place.reader.read(world(place.home, place.wt, now=time.time(), processes=there), None)
     assert (one.alive, truth(one, time.time()).state) == (False, DEAD)
+
+
+def look(place: Place, *there: AgentProcess) -> list[Sighting]:
+    return list(copilot.make().read(world(place.home, place.wt, now=time.time(), processes=there), None))
+
+
+def test_a_session_without_a_lock_is_open_nowhere(place: Place) -> None:
+    for step in steps("copilot", "terminal")[:3]:
+        place.put(step)  # a prompt that is not answered, written just now
+    (one,) = look(place, process("copilot", place.wt, time.time() - 1, pid=os.getpid()))
+    assert (one.alive, truth(one, time.time()).state) == (False, DEAD)
+    (place.folder / "inuse.999999.lock").write_text("")
+    (one,) = look(place)
+    assert (one.alive, truth(one, time.time()).state) == (False, DEAD), "the holder of the lock is gone"
+
+
+def test_a_killed_copilot_that_is_written_to_runs_where_it_is_not_visible(place: Place) -> None:
+    (place.folder / "inuse.999999.lock").write_text("")
+    events = steps("copilot", "terminal")
+    place.put(events[0])
+    at = world(place.home, place.wt, now=time.time())
+    assert [one.alive for one in place.reader.read(at, None)] == [False]
+    place.put(events[1])
+    os.utime(place.events, (time.time() + 1, time.time() + 1))
+    assert [one.alive for one in place.reader.read(at, None)] == [None]
+
+
+def test_a_copilot_that_was_never_asked_is_ready_and_leaves_nothing(place: Place) -> None:
+    lock = place.folder / f"inuse.{os.getpid()}.lock"
+    lock.write_text("")
+    (one,) = look(place, process("copilot", place.wt, pid=os.getpid()))
+    found = truth(one, time.time())
+    assert (one.pid, found.state, found.detail) == (os.getpid(), COMPLETED, NOTHING_ASKED)
+    lock.unlink()
+    assert look(place) == []
+
+
+RESUMED = [("copilot", "--continue"), ("copilot", "--resume", SESSION), ("copilot", f"--resume={SESSION}")]
+
+
+@pytest.mark.parametrize("argv", RESUMED)
+def test_a_resumed_copilot_has_its_session_before_its_lock(place: Place, argv: tuple[str, ...]) -> None:
+    for step in steps("copilot", "terminal")[:3]:
+        place.put(step)
+    os.utime(place.events, (time.time() - 60, time.time() - 60))
+    (one,) = look(place, process("copilot", place.wt, time.time() - 1, *argv, pid=os.getpid()))
+    found = truth(one, time.time())
+    assert (one.pid, found.state, found.detail) == (os.getpid(), CANCELLED, CUT_OFF)
 
 
 def test_a_lock_with_the_pid_of_another_program_is_free(lived: Lived) -> None:

@@ -138,6 +138,26 @@ def test_titles_of_a_real_tmux(tmux: Tmux, watched: Watched) -> None:
     assert (seen[pid + 100_000][0], seen[shell + 200_000][0]) == (RUNNING, WAITING)
 
 
+def test_panes_are_listed_at_once_when_a_program_with_titles_starts(tmux: Tmux, watched: Watched) -> None:
+    """Before, only Claude ran, which shows nothing in its title: the panes were listed rarely."""
+    watched.env["TMUX_TMPDIR"] = str(tmux.socket.parent.parent)
+    claude, claude_pid, _ = tmux.window("/bin/cat")
+    codex, codex_pid, _ = tmux.window("/bin/cat")
+    watched.processes = (process("claude", watched.tree, claude_pid),)
+    assert watched.read() == {claude_pid: (None, claude)}
+    tmux.title(codex, "[ . ] Action Required | x")
+    watched.processes += (process("codex", watched.tree, codex_pid),)
+    assert watched.read(later=1)[codex_pid] == (WAITING, codex)
+
+
+def test_the_folder_in_a_title_may_be_that_of_the_repository(tmp_path: Path) -> None:
+    codex = next(one for one in known_programs() if one.cli == "codex")
+    root = tmp_path / "feat-x"
+    for title, expected in (("deep", COMPLETED), ("feat-x", COMPLETED), ("src", COMPLETED), ("other", None)):
+        assert pane_titles.state_of(codex, title, str(root / "src" / "deep"), str(root)) == expected, title
+    assert pane_titles.state_of(codex, "feat-x", str(root / "src" / "deep")) is None, "no worktree is known"
+
+
 def test_a_title_set_by_an_escape_sequence(tmux: Tmux, watched: Watched) -> None:
     watched.env["TMUX"] = f"{tmux.socket},1,0"
     text = r"\033]0;\342\234\213  Action Required (a\tb\033[31m)\007"

@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, AgentEvent, Evidence, ToolCall
+from imi_monitor.model.agent import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    NOTHING_ASKED,
+    RUNNING,
+    WAITING,
+    AgentEvent,
+    Evidence,
+    ToolCall,
+)
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.foreign_files import WrittenFiles
 
@@ -66,7 +76,7 @@ class AiderReducer:
         self.cost: float | None = None
         self.files = WrittenFiles()
         self.left = False
-        self.last = LastLine("started", "the chat has begun", "nothing was asked yet")
+        self.last = LastLine("started", "the chat has begun", NOTHING_ASKED)
         self._reply: list[str] = []
         self._in_prompt = False
 

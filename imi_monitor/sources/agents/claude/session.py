@@ -10,6 +10,7 @@ from typing import Final
 from imi_monitor.model.agent import (
     CANCELLED,
     COMPLETED,
+    NOTHING_ASKED,
     RESTING,
     RUNNING,
     UNKNOWN,
@@ -265,7 +266,9 @@ class ClaudeSession:
         call = self._asked(entry)
         background = next(iter(self.transcript.reducer.calls.background.values()), None) if self.transcript else None
         asked_for = _asked_for(entry, call, self.job.needs if self.job else None)
-        return _entry_evidence(entry, self.life.alive is not None, call, background, asked_for)
+        found = _entry_evidence(entry, self.life.alive is not None, call, background, asked_for)
+        never_asked = self.transcript is None and entry.status == "idle"  # the first prompt creates the transcript
+        return replace(found, detail=NOTHING_ASKED) if never_asked else found
 
     def _asked(self, entry: RegistryEntry) -> OpenCall | None:
         """The call that a dialog is about; not one that an earlier process left open."""

@@ -1,7 +1,8 @@
 """GitHub Copilot CLI: `session-state/<id>/` with `events.jsonl`, `workspace.yaml`, and `inuse.<pid>.lock` while it is open.
 
 The events show everything, also waiting. The lock names the process. A killed process leaves its lock behind, so the lock
-counts only while that process runs, is a Copilot, and is older than the lock.
+counts only while that process runs, is a Copilot, and is older than the lock. A session without any lock is open nowhere,
+except that a process with `--continue` or `--resume` takes the lock with the first prompt.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imi_monitor import host
-from imi_monitor.model.agent import SessionFacts
+from imi_monitor.model.agent import COMPLETED, NOTHING_ASKED, Evidence, SessionFacts
 from imi_monitor.sources.agents import fields, foreign_files
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.copilot.reducer import CopilotReducer
@@ -19,7 +20,6 @@ from imi_monitor.sources.agents.foreign_files import FileStamp, RecordFile
 
 _DAY = 86_400.0
 _WINDOW = 256 << 10
-_FRESH = 5.0  # seconds in which an unseen process, such as one in a container, may still be the one that wrote
 _LONGEST_YAML = 64 << 10
 
 PROGRAM = AgentProgram("copilot", ("/@github/copilot",), frozenset({"mcp", "login", "update"}))
@@ -50,9 +50,27 @@ class CopilotReader:
         if touched is None or modified_at != self._home_modified_at or context.roots != self._roots:
             self._list(home, context)
             self._home_modified_at, self._roots = modified_at, context.roots
-        found = [one.read(context) for one in self._sessions.values()]
+        resumed = self._find_resumed(context)
+        found = [one.read(context, resumed.get(one.id)) for one in self._sessions.values()]
         self.has_more = any(one.has_more for one in self._sessions.values())
         return [one for one in found if one is not None]
+
+    def _find_resumed(self, context: ReadContext) -> dict[str, AgentProcess]:
+        """session -> process that was started to continue it and has no lock yet."""
+        locked = {lock.pid for one in self._sessions.values() for lock in one.locks}
+        free = [
+            one
+            for one in context.processes_of(self.cli)
+            if _continues(one.argv) and locked.isdisjoint({one.pid, *one.family})
+        ]
+        return {session: one for one in free if (session := self._session_to_continue(one)) is not None}
+
+    def _session_to_continue(self, process: AgentProcess) -> str | None:
+        words = process.argv[1:]
+        older = [one for one in self._sessions.values() if one.is_older_than(process)]
+        named = next((one.id for one in older if any(one.id in word for word in words)), None)
+        newest = max(older, key=lambda one: one.written_at, default=None)
+        return newest.id if named is None and newest is not None and "--continue" in words else named
 
     def _list(self, home: str, context: ReadContext) -> None:
         """Find the sessions modified in the last day, or since a running process began."""
@@ -88,8 +106,8 @@ class CopilotSession:
         self._stamp: FileStamp | None = None
         self._workspace: dict[str, str] = {}
         self._listed_at: float | None = None
-        self._locks: list[InUseLock] = []
-        self._had_lock = False
+        self.locks: list[InUseLock] = []
+        self._gone_at: float | None = None  # when it was written last, as no process had it
         self._process: AgentProcess | None = None
         self._last_alive: float | None = None
 
@@ -106,18 +124,27 @@ class CopilotSession:
         self._workspace = self._workspace or read_workspace(f"{self.folder}/workspace.yaml")
         return self._file.reducer.cwd or self._workspace.get("cwd") or _first_cwd(self._file.path)
 
-    def read(self, context: ReadContext) -> Sighting | None:
+    def is_older_than(self, process: AgentProcess) -> bool:
+        """True if the process may continue it: it is of the same folder and was written before the process began."""
+        cwd = self.cwd()
+        return 0 < self.written_at < process.began_at and cwd is not None and os.path.realpath(cwd) == process.cwd
+
+    def read(self, context: ReadContext, resumed_by: AgentProcess | None) -> Sighting | None:
         self._list()
         self._read_events()
         cwd = self.cwd()
         if not context.is_watched(cwd):
             self._file.take_events()
             return None  # nothing is written yet, or it moved to another folder
-        process, alive = self._find_process(context)
+        process, alive = self._find_process(context, resumed_by)
         self.alive = alive is True
         if alive is False and self._last_alive is None:
-            self._last_alive = context.now if process is not None else self._written_at()
+            self._last_alive = context.now if process is not None else self.written_at
         evidence = self._file.reducer.evidence()
+        if evidence is None and self._stamp is None:
+            if alive is not True or process is None:
+                return None  # it ended before anything was asked
+            evidence = _ready_evidence(process)
         return Sighting(
             cli="copilot",
             session=self.id,
@@ -129,6 +156,7 @@ class CopilotSession:
             evidence=() if evidence is None else (evidence,),
             facts=self._facts(),
             events=self._file.take_events(),
+            process_began=fields.at(process.began_at) if process is not None and alive else None,
         )
 
     # -- its process --------------------------------------------------------------------------------------------------
@@ -137,25 +165,28 @@ class CopilotSession:
         modified_at = foreign_files.modified_at(self.folder)
         if modified_at != self._listed_at:
             self._listed_at = modified_at
-            self._locks = _locks(self.folder)
-            self._had_lock = self._had_lock or bool(self._locks)
+            self.locks = _locks(self.folder)
             self._workspace = read_workspace(f"{self.folder}/workspace.yaml") or self._workspace
 
-    def _find_process(self, context: ReadContext) -> tuple[AgentProcess | None, bool | None]:
+    def _find_process(
+        self, context: ReadContext, resumed_by: AgentProcess | None
+    ) -> tuple[AgentProcess | None, bool | None]:
         """(process, alive)."""
-        for lock in self._locks:
-            process = _holder(lock, context)
-            if process is not None:
-                self._process, self._last_alive = process, None
-                return process, True
-        if self._file.reducer.ended_at is not None or (self._had_lock and not self._locks):
-            return self._process, False
-        if not self._locks or (context.now - self._written_at() < _FRESH and self._process is None):
-            return None, None
+        holders = (_holder(lock, context) for lock in self.locks)
+        process = next((one for one in holders if one is not None), resumed_by)
+        if process is not None:
+            self._process, self._last_alive, self._gone_at = process, None, None
+            return process, True
+        if self._gone_at is None:
+            self._gone_at = self.written_at
+        if self.locks and self._file.reducer.ended_at is None and self.written_at > self._gone_at:
+            return None, None  # an unseen process, such as one in a container, goes on with it
         return self._process, False
 
-    def _written_at(self) -> float:
-        return self._stamp.modified_at if self._stamp else 0.0
+    @property
+    def written_at(self) -> float:
+        stamp = self._stamp or foreign_files.stamp_of(self._file.path)
+        return stamp.modified_at if stamp else 0.0
 
     # -- its events ---------------------------------------------------------------------------------------------------
 
@@ -190,6 +221,15 @@ class CopilotSession:
             subagents=len(reducer.subagents),
             format_note=reducer.format_note() if self._stamp and self._stamp.size else None,
         )
+
+
+def _continues(argv: Sequence[str]) -> bool:
+    return any(word == "--continue" or word.split("=")[0] == "--resume" for word in argv[1:])
+
+
+def _ready_evidence(process: AgentProcess) -> Evidence:
+    says = f"process {process.pid} has it open, and it has no events"
+    return Evidence("transcript", COMPLETED, fields.at(process.began_at), says, NOTHING_ASKED)
 
 
 def _home(context: ReadContext) -> str:

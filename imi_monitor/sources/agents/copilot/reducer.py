@@ -15,6 +15,7 @@ from imi_monitor.model.agent import (
     CANCELLED,
     COMPLETED,
     FAILED,
+    NOTHING_ASKED,
     PLANNING,
     RUNNING,
     WAITING,
@@ -158,7 +159,7 @@ class CopilotReducer:
         if number is not None and number not in _VERSIONS:
             self.note = f"unknown (format) copilot {self.version or '?'}: events of version {str(number)[:20]}"
         self._clear()
-        self._rest = (COMPLETED, at, "session.start", "nothing was asked yet")
+        self._rest = (COMPLETED, at, "session.start", NOTHING_ASKED)
         yield AgentEvent("started", key, at, fields.text(data.get("producer"), 100))
 
     def _resume(self, data: dict[str, Any], at: str, key: str, sub: str | None) -> Iterator[AgentEvent]:

@@ -13,6 +13,7 @@ from imi_monitor.model.agent import (
     CANCELLED,
     COMPLETED,
     FAILED,
+    NOTHING_ASKED,
     PLANNING,
     RUNNING,
     WAITING,
@@ -265,7 +266,7 @@ def _end_state(anchor: HookRecord) -> _AnchorState:
     gemini = anchor.cli == "gemini"  # it reports an end also after a cancel or a failure, without saying which
     match anchor.kind:
         case kinds.STARTED:
-            return COMPLETED, "started, nothing asked yet", _CERTAIN
+            return COMPLETED, NOTHING_ASKED, _CERTAIN
         case kinds.FAILED:
             return FAILED, anchor.text, frozenset({CANCELLED}) if gemini else _CERTAIN
         case kinds.CANCELLED:
