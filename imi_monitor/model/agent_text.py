@@ -70,7 +70,7 @@ def state_age(agent: Agent, now: datetime) -> str:
 def _activity(agent: Agent, limit: int) -> str:
     truth = agent.truth
     word = WORDS.get(agent.state, agent.state)
-    if agent.state == COMPLETED and truth.detail == NOTHING_ASKED:
+    if agent.state == COMPLETED and truth.detail == NOTHING_ASKED and not truth.ended:
         return READY
     tool = safe(str(truth.tool), limit) if truth.tool else ""
     detail = safe(truth.detail, limit) if truth.detail else ""

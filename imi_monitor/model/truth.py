@@ -62,7 +62,7 @@ def decide(
     ordered = sorted((_unless_cut_off(one, began) for one in evidence), key=_newest_first)
     events = [one for one in ordered if not one.standing]
     if alive is False:
-        return _unless_tied(_of_dead_process(ordered, events, last_alive), tied)
+        return _unless_tied(_of_dead_process(ordered, events, now, last_alive), tied)
     authority = next((one for name in _AUTHORITIES for one in ordered if one.standing and one.source == name), None)
     if authority is not None:
         return _by_authority(authority, ordered, events, now)
@@ -90,10 +90,21 @@ def reports_rest(evidence: Iterable[Evidence]) -> bool:
     return any(one.standing and one.state in RESTING for one in evidence)
 
 
-def _of_dead_process(ordered: Sequence[Evidence], events: Sequence[Evidence], last_alive: str | None) -> Truth:
-    """Return the state of an ended process: a finished turn stays finished, any other state becomes DEAD."""
+def _of_dead_process(
+    ordered: Sequence[Evidence], events: Sequence[Evidence], now: datetime, last_alive: str | None
+) -> Truth:
+    """Return the state of an ended process: a finished turn stays finished, any other state becomes DEAD.
+
+    What an authority said last decides whether a turn was open: its reading stays behind when the process is killed.
+    """
     last = events[0] if events else None
-    if last is not None and last.state in RESTING:
+    left = next((one for one in ordered if one.standing and one.source in _AUTHORITIES), None)
+    if left is not None and left.state in RESTING:
+        found = _resting(left, ordered, last, now)
+        if found.state in RESTING:
+            return replace(found, ended=True)
+    died_at_work = left is not None and last is not None and _moment(left.at) > _moment(last.at)
+    if last is not None and last.state in RESTING and not died_at_work:
         confidence = LIKELY if last.or_else else EXACT
         return _truth(last, ordered, "the process has ended", confidence, ended=True)
     newest = last or (ordered[0] if ordered else None)

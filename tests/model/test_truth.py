@@ -109,6 +109,25 @@ def test_what_was_unclear_before_its_process_began_is_over() -> None:
     assert decide([done], True, NOW, process_began=BEGAN).confidence == "exact"
 
 
+def test_what_an_authority_left_behind_says_whether_a_turn_was_open() -> None:
+    """A killed Claude leaves its entry: busy while it compacted, idle at its prompt."""
+    stopped = told("transcript", "cancelled", 60)
+    assert decide([live("running", 30), stopped], False, NOW).state == "dead"
+    assert decide([live("running", 60), told("transcript", "completed", 30)], False, NOW).state == "completed"
+    idle = decide([live("completed", 30)], False, NOW)
+    assert (idle.state, idle.ended) == ("completed", True), "never asked, and killed at its prompt"
+    assert decide([live("completed", 30), told("transcript", "running", 60)], False, NOW).state == "cancelled"
+
+
+def test_a_child_decides_between_running_and_waiting() -> None:
+    tool = told("transcript", "running", 9, or_else=MAYBE_WAITS, in_child=True)
+    now = times.stamp(NOW)
+    waits = decide([tool, told("process", "waiting_for_input", 9, standing=True, read_at=now)], True, NOW)
+    assert (waits.state, waits.source, waits.confidence) == ("waiting_for_input", "process", "likely")
+    guess = told("process", "waiting_for_input", 9, standing=True)
+    assert decide([tool, guess], True, NOW).state == "running", "a guess of another kind refines nothing"
+
+
 def test_a_live_reading_is_never_cut_off() -> None:
     assert decide([live("running", 60)], True, NOW, process_began=BEGAN).state == "running"
 

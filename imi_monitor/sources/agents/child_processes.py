@@ -50,7 +50,7 @@ def with_child_evidence(one: Sighting, processes: Collection[AgentProcess], now:
     if runs is None or (not runs and (now - since < _STARTS or asked.state not in WORKING)):
         return one
     says = f"process {process.pid} has {'a child' if runs else 'no child'} that began since the tool was called"
-    state, detail = (RUNNING, None) if runs else (WAITING, "permission: its command is not running")
+    state, detail = (RUNNING, None) if runs else (WAITING, "an answer: its command is not running")
     at = fields.at(now)
     found = Evidence("process", state, asked.at, says, detail, standing=True, read_at=at)
     return replace(one, evidence=(*one.evidence, found))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from imi_monitor.model import times
@@ -31,6 +31,7 @@ from imi_monitor.sources.agents.foreign_files import WrittenFiles
 CHAT_START = b"# aider chat started at "
 _QUIET = 3.0  # seconds after a reply after which aider is taken to be at its prompt
 _WORKING = ("/ask", "/code", "/architect", "/context", "/run", "/test", "/lint", "/commit", "/web", "/map-refresh", "!")
+_COMMANDS = ("/run ", "/test ", "/lint", "!")  # they run in a child process
 _QUITS = ("/exit", "/quit")
 _TOKENS = re.compile(r"([\d.,]+[kKmM]?) (sent|cache write|cache hit|received)")
 _COST = re.compile(r"\$([\d.,]+) session")
@@ -90,7 +91,9 @@ class AiderReducer:
         if kind == "started":
             return self._evidence(COMPLETED, at, _MAYBE)
         if kind in ("prompt", "goes_on", "runs"):
-            return self._evidence(RUNNING, at, _MAYBE)
+            found = self._evidence(RUNNING, at, _MAYBE)
+            command = kind == "runs" or (kind == "prompt" and (self.prompt or "").startswith(_COMMANDS))
+            return replace(found, in_child=command)  # a question about its output is written when it is answered
         if quiet > _QUIET or gone or self.left:
             detail = (
                 None if gone or self.left else "quiet: at its prompt, or asking what is written when it is answered"

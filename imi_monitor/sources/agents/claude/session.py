@@ -243,6 +243,7 @@ class ClaudeSession:
             life.last_alive,
             tuple(self._evidence()),
             self._facts(),
+            process_began=life.entry.started_at if life.entry is not None and life.listed and life.alive else None,
         )
 
     def _evidence(self) -> list[Evidence]:
@@ -254,13 +255,23 @@ class ClaudeSession:
         below = self.subagents.evidence(asked) if self.subagents and self._may_work(entry) else None
         if below is not None and self.transcript is not None and self.transcript.reducer.only_subagents:
             own = None  # the subagent's evidence says more
-        found += [self._unless_cut_off(one) for one in (own, below) if one is not None]
+        found += [one for one in (own, below) if one is not None]
         ended = self.job.evidence() if self.job else None
         if ended is not None:
             found.append(ended)
+        if self.life.alive is False and entry is None and (own is None or own.state not in RESTING):
+            found += self._closed_evidence()
         if self.life.left_at is not None and (own is None or own.state not in RESTING):
             found.append(_left_evidence(self.life.entry, self.life.left_at))
         return found
+
+    def _closed_evidence(self) -> list[Evidence]:
+        """The end of a session that was at its prompt when its process removed its entry; a killed one leaves it."""
+        last = self.life.entry
+        if last is None or last.status != "idle" or last.at is None:
+            return []
+        says = f"{last.file} said idle, and was removed in order"
+        return [Evidence("registry", CANCELLED, last.at, says, "closed at its prompt")]
 
     def _registry_evidence(self, entry: RegistryEntry) -> Evidence:
         call = self._asked(entry)
@@ -276,11 +287,6 @@ class ClaudeSession:
         if call is None and self.subagents is not None:
             call = self.subagents.asking()
         return call if call is not None and call.at >= (entry.started_at or "") else None
-
-    def _unless_cut_off(self, one: Evidence) -> Evidence:
-        entry = self.life.entry if self.life.listed and self.life.alive else None
-        late = entry is not None and entry.started_at is not None and one.at < entry.started_at
-        return _cut_off(one) if late and one.state not in RESTING else one
 
     def _may_work(self, entry: RegistryEntry | None) -> bool:
         """True if subagents may work: while they do, the registry never says idle."""
@@ -377,9 +383,3 @@ def _asked_for(entry: RegistryEntry, call: OpenCall | None, needs: str | None) -
 def _left_evidence(entry: RegistryEntry | None, at: str) -> Evidence:
     where = entry.file if entry else "its process"
     return Evidence("registry", CANCELLED, at, f"{where} went on to another session", "left for another session")
-
-
-def _cut_off(one: Evidence) -> Evidence:
-    """What an earlier process had not finished is cancelled."""
-    says = f"{one.says}; the process that wrote it has ended"
-    return Evidence("transcript", CANCELLED, one.at, says, "cut off when its former process ended", one.tool)

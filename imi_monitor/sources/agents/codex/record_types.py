@@ -119,7 +119,7 @@ _NAMES = {
     "request_user_input": "Question",
     "view_image": "View",
     "web_search": "WebSearch",
-    "write_stdin": "Bash",
+    "write_stdin": "Input",  # of a command that runs already
     "spawn_agent": "Agent",
 }
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* (Move) to: (.+)$", re.MULTILINE)

@@ -234,7 +234,8 @@ class CodexReducer:
         may_ask = self.context.policy != "never"
         detail = f"may wait for approval: {called.text}" if may_ask and called.text else None
         found = self._evidence(self._busy, called.at, f"{_name(called.tool)} has no result yet", detail, called.tool)
-        return replace(found, or_else=frozenset({WAITING})) if may_ask else found
+        runs_command = called.tool is not None and called.tool.name == "Bash"
+        return replace(found, or_else=frozenset({WAITING}), in_child=runs_command) if may_ask else found
 
     def _message_evidence(self, quiet: float | None) -> Evidence:
         over = quiet is not None and quiet > _QUIET

@@ -179,6 +179,8 @@ class GeminiReducer:
             self._set(RUNNING, at, "a tool's result went to the model", or_else=frozenset({WAITING}))
 
     def _model(self, ident: str, message: dict[str, Any], at: str) -> None:
+        if self._is_replay(message, at):
+            return
         self.model = fields.text(message.get("model"), 100) or self.model
         self._count(ident, fields.table(message.get("tokens")))
         text = _text(message.get("content"))
@@ -199,6 +201,13 @@ class GeminiReducer:
             self._words_last = True
         else:
             self._set(RUNNING, at, "the model said nothing: a tool is called", or_else=frozenset({WAITING}))
+            if self._last is not None:
+                self._last = replace(self._last, in_child=bool(message.get("tokens")))
+
+    def _is_replay(self, message: dict[str, Any], at: str) -> bool:
+        """True for a message that is written again, without its tokens, after the turn was cancelled."""
+        again = "tokens" in message and message["tokens"] is None and not message.get("toolCalls")
+        return again and self._last is not None and self._last.state in (CANCELLED, FAILED) and at <= self._last.at
 
     def _called(self, calls: list[dict[str, Any]], at: str) -> None:
         open_one = None
