@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
 from textual import _callback, events
 from textual._context import active_app, active_message_pump
@@ -25,6 +25,7 @@ from textual._styles_cache import StylesCache
 from textual._xterm_parser import XTermParser
 from textual.actions import SkipAction
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.color import Color
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Region, Size
@@ -51,6 +52,7 @@ PRIVATE_MEMBERS: Mapping[type, str] = {
     XTermParser: "_timeout_time",
 }
 PRIVATE_FUNCTIONS: Mapping[str, str] = {"textual._callback": "_invoke"}
+R = TypeVar("R")  # the result of a screen
 _PAINTS_PER_SECOND = 200
 _SAME_ERROR_PAUSE = 10.0  # seconds until the same error is logged and shown again
 _MOST_ERRORS_KEPT = 200
@@ -270,6 +272,14 @@ StylesCache.get_inner_outer = staticmethod(_inner_outer)  # type: ignore[method-
 
 
 # -- the screen ---------------------------------------------------------------------------------------------------------
+
+
+class DismissedOnce(Screen[R]):
+    """A screen that is dismissed once. A second key pressed before it is gone does nothing; Textual calls the callback again
+    and closes the screen below."""
+
+    def dismiss(self, result: R | None = None) -> AwaitComplete:
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete()
 
 
 class FastScreen(Screen[None]):

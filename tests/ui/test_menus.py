@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from imi_monitor.ui import menu_entries
 from imi_monitor.ui.app import ImiApp
@@ -47,6 +48,25 @@ def test_the_palette_finds_a_command_and_runs_it(repo: Repo, key: str) -> None:
         assert shown.lines.cursor == "zoom"
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.home.panel_layout.zoomed == 1)
+
+    run_dashboard(repo, play)
+
+
+def test_a_second_enter_before_the_menu_is_gone_does_nothing(repo: Repo) -> None:
+    """As broken the entry was chosen twice, and the screen below the menu was closed."""
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        below, shown = Menu("Below", [MenuEntry("a", "A")]), Menu("Above", [MenuEntry("b", "B")])
+        chosen: list[str | None] = []
+        app.push_screen(below)
+        app.push_screen(shown, chosen.append)
+        await wait_until(pilot, lambda: shown.is_mounted and shown.lines.cursor == "b")
+        box = shown.query_one(Input)
+        for _ in range(2):
+            box.post_message(Input.Submitted(box, ""))
+        await wait_until(pilot, lambda: not shown.is_attached)
+        await pilot.pause()
+        assert app.screen is below and chosen == ["b"]
 
     run_dashboard(repo, play)
 

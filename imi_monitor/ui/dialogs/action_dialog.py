@@ -29,7 +29,7 @@ from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop, run_que
 from imi_monitor.ui.dialogs import dialog_text
 from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget, OpenContext, TargetResult
 from imi_monitor.ui.dialogs.form import Form, TextField, fields
-from imi_monitor.ui.textual_internals import is_alive
+from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
 
 PREVIEW_DELAY = 0.25  # seconds without a key
 _PROGRESS_LINES = 6
@@ -44,7 +44,7 @@ class _InstantButton(Button):
         self.active_effect_duration = 0
 
 
-class ActionDialog(ModalScreen[Outcome | None]):
+class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
     """Runs the action and returns its outcome; None if it was closed without one.
 
     With `names` the action runs on several worktrees in turn, and the result of each is shown. A name may come with its own

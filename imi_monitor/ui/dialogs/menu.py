@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 
 from imi_monitor.model import columns, fuzzy
 from imi_monitor.ui import cells
-from imi_monitor.ui.textual_internals import is_alive
+from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 _LABEL_WIDTH, _KEY_WIDTH = 26, 10  # at most
@@ -45,7 +45,7 @@ class MenuSearch(Input):
         return (key != "question_mark" or bool(self.value)) and super().check_consume_key(key, character)
 
 
-class Menu(ModalScreen[str | None]):
+class Menu(DismissedOnce[str | None], ModalScreen[str | None]):
     """Returns the value of the chosen entry; None if it was closed.
 
     With `search`, typed text filters the entries; without, a key chooses the entry that shows it. `preview` is called with

@@ -12,7 +12,6 @@ from typing import Any
 
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from imi_monitor import actions
@@ -21,13 +20,13 @@ from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui.background_query import ShouldStop
-from imi_monitor.ui.textual_internals import is_alive
+from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
 
 OpenContextAt = Callable[[str | None], Context]
 """Opens a context for the worktree at a path (None: where the dashboard was started), to be used in a thread."""
 
 
-class View(Screen[None]):
+class View(DismissedOnce[None]):
     """Subclasses declare the view, make its widgets in `body` and draw them in `show`."""
 
     word = ""  # its name in the command table and in `[ui.keymap]`
