@@ -110,6 +110,27 @@ def test_the_folder_of_a_bare_repository_is_no_place_for_programs(
     assert programs.find("claude") is None
 
 
+def test_the_environment_of_a_program_is_the_given_one_with_a_safe_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", "1")
+    assert programs.environment({"THEIRS": "2", "PATH": "bin:/usr/bin:.:/bin"}) == {
+        "THEIRS": "2",
+        "PATH": "/usr/bin:/bin",
+    }
+    assert programs.environment({}) == {"PATH": os.defpath}
+    assert (programs.environment()["OURS"], programs.users_environment()["OURS"]) == ("1", "1")
+
+
+def test_a_worktree_that_git_is_just_making_is_passed_by(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record has no path yet, or one that cannot be read."""
+    for name in ("without", "unreadable"):
+        (repo.path / ".git" / "worktrees" / name).mkdir(parents=True)
+    (repo.path / ".git" / "worktrees" / "unreadable" / "gitdir").mkdir()
+    make_programs(repo.path / "bin", repo.path / "log", ("claude",))
+    monkeypatch.setenv("PATH", f"{repo.path}/bin")
+    layout.discover(str(repo.path))
+    assert programs.find("claude") is None
+
+
 def test_what_is_no_program_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of the name, and a file that may not be run, in earlier entries of PATH."""
     for name in ("folder", "text", "good"):

@@ -238,6 +238,12 @@ def test_hidden_edits_read_no_pipe(repo: Repo) -> None:  # G5
 
 def test_stashes_belong_to_the_branch_they_were_made_on(repo: Repo) -> None:
     assert stashes(open_git(repo), "main") == []
+    repo.git("checkout", "-q", "--detach")
+    repo.write("README.md", "on no branch\n")
+    repo.git("stash", "push", "-q")
+    assert [line[:26] for line in stashes(open_git(repo), None)] == ["stash@{0}: WIP on (no bran"]
+    repo.git("stash", "drop", "-q")
+    repo.git("checkout", "-q", "main")
     tree = repo.worktree("feat-x")
     for place, message in ((repo, None), (tree, None), (tree, "kept: for later")):
         place.write("README.md", f"{message}\n")

@@ -48,6 +48,23 @@ def test_activity_in_words(one: Agent, words: str) -> None:
     assert agent_text.describe_activity(one) == words
 
 
+@pytest.mark.parametrize(
+    ("tool", "detail", "long", "short"),
+    [
+        ("Bash rm x", "permission prompt", "permission prompt (Bash rm x)", "Bash rm x · permission prompt"),
+        ("Bash rm x", "permission for Bash rm x", "permission for Bash rm x", "Bash rm x · permission"),
+        ("Bash rm x", None, "Bash rm x", "Bash rm x"),
+        (None, "a question", "a question", "a question"),
+        (None, None, "", ""),
+    ],
+)
+def test_what_an_agent_waits_for(tool: str | None, detail: str | None, long: str, short: str) -> None:
+    name, _, target = (tool or "").partition(" ")
+    truth = agent("waiting_for_input", detail=detail, tool=ToolCall(name, target) if tool else None).truth
+    assert agent_text.waits_for(truth) == long
+    assert agent_text.waits_for(truth, tool_first=True) == short
+
+
 def test_agents_that_need_a_person_are_listed_first() -> None:
     agents = [
         agent("completed", "done"), agent("running", "works"), agent("waiting_for_input", "asks lately", ago=5),
