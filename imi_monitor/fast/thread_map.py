@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 
+_LONGEST_STOP = 5.0  # seconds
+
+
 def map_in_threads(work: Callable[[Item], Result], items: Sequence[Item], stop: Callable[[], None]) -> list[Result]:
     """Return `work` of each item, in as many threads as there are processors, of which the caller's is one.
 
@@ -50,12 +53,19 @@ def map_in_threads(work: Callable[[Item], Result], items: Sequence[Item], stop: 
         threads.append(ended)
     try:
         run()
-        for ended in threads:
-            ended.acquire()
-    except BaseException:  # interrupted outside of `work`
-        errors.append(KeyboardInterrupt())
+        _join(threads)
+    except BaseException as error:  # interrupted outside of `work`
+        errors.append(error)
         stop()
+        _join(threads, _LONGEST_STOP)
         raise
     if errors:
         raise errors[0]
     return [results[number] for number in range(len(items))]
+
+
+def _join(threads: list[LockType], seconds: float = -1) -> None:
+    """Wait for the rest of the threads, each at most `seconds`; -1 is without limit."""
+    while threads:
+        threads[-1].acquire(timeout=seconds)
+        threads.pop()

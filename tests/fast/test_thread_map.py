@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 
@@ -57,3 +58,25 @@ def test_without_threads_the_caller_does_the_work(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(thread_map, "start_new_thread", refuse)
     assert thread_map.map_in_threads(str, [1, 2, 3], lambda: None) == ["1", "2", "3"]
+
+
+def test_an_interrupted_caller_waits_until_the_others_were_stopped() -> None:
+    begun, returns, stopped, ended = threading.Event(), threading.Event(), threading.Event(), list[int]()
+    caller = threading.get_ident()
+
+    def work(number: int) -> None:
+        if threading.get_ident() == caller:
+            assert begun.wait(60)
+            returns.set()
+            return
+        begun.set()
+        assert returns.wait(60)
+        time.sleep(0.2)  # the caller waits for this thread by then; if not, it is interrupted in `work`
+        signal.pthread_kill(caller, signal.SIGINT)
+        assert stopped.wait(60)
+        time.sleep(0.05)
+        ended.append(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        thread_map.map_in_threads(work, range(2), stopped.set)
+    assert ended
