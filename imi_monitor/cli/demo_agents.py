@@ -110,7 +110,7 @@ class FakeClaude(FakeAgent):
         return os.path.join(self.home, "claude", "sessions", f"{self.process.pid}.json")
 
     def _status(self, status: str, **more: object) -> None:
-        now = int(time.time() * 1000)
+        now = times.clock() // 1_000_000
         entry = {
             "pid": self.process.pid,
             "sessionId": self.session,

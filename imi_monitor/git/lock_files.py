@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 
+from imi_monitor.model import times
 from imi_monitor.model.text import safe
-from imi_monitor.model.times import age
 
 _SUFFIX = ".lock"
 
@@ -35,6 +34,6 @@ def lock_advice(path: str) -> str:
 
 def _since(path: str) -> str:
     try:
-        return f", made {age(time.time() - os.lstat(path).st_mtime)} ago"
+        return f", made {times.age(times.clock() / 1e9 - os.lstat(path).st_mtime)} ago"
     except OSError:  # deleted meanwhile, or not readable
         return ""

@@ -153,7 +153,7 @@ def _resting(authority: Evidence, ordered: Sequence[Evidence], last: Evidence | 
     # A transcript record that may be the last one was the last one; a hook was not, because the end has its own hook.
     if authority.state in last.or_else and (last.source == "transcript" or CANCELLED not in last.or_else):
         return _truth(authority, ordered, _outranked(authority), EXACT)
-    if now - _moment(authority.at) < _RECORD_LAG:  # the record of the end may still follow
+    if abs(now - _moment(authority.at)) < _RECORD_LAG:  # the record of the end may still follow
         return _truth(last, ordered, "its records may follow in a moment", LIKELY)
     truth = _truth(authority, ordered, "its turn ended without a record of it", LIKELY)
     return replace(truth, state=CANCELLED, detail="stopped without a record (Esc, or a retry given up)")
@@ -167,8 +167,10 @@ def _by_events(ordered: Sequence[Evidence], events: Sequence[Evidence], alive: b
     refined = _refined(last, ordered)
     if refined is not None:
         return _truth(refined, ordered, "it cannot distinguish these two states", LIKELY, supplement=last)
-    if last.state in WORKING | {WAITING} and alive is None and now - _moment(last.at) > _SILENT:
-        why = f"no newer evidence for {int(_SILENT.total_seconds() // 60)} minutes, and no process is known"
+    if last.state in WORKING | {WAITING} and alive is None and abs(now - _moment(last.at)) > _SILENT:
+        silent = f"no newer evidence for {int(_SILENT.total_seconds() // 60)} minutes"
+        future = "its newest evidence is from the future, so the clock was set back"
+        why = f"{silent if now > _moment(last.at) else future}, and no process is known"
         return Truth(
             UNKNOWN,
             last.at,

@@ -1,8 +1,9 @@
 """How much history the registry keeps: so many events and ended claims, and sessions for so many days.
 
 Events and claims are counted in rows, not in days: a clock that is wrong must not empty the log. The days of sessions
-are counted back from the last sign of any session; a session that is not over stays, however old. Each call removes a
-bounded number of rows, so that no command waits for it.
+are counted back from the last sign of any session that is a day older than the newest one: a clock that is set forward
+counts only after a day. A session that is not over stays, however old. Each call removes a bounded number of rows, so that
+no command waits for it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from imi_monitor.store import agents, db
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from datetime import datetime
 
 KEEP_DAYS = 30
+_PROVEN_DAYS = 1  # how long the clock must have shown a date before days are counted from it
 _SILENT_DAYS = 2  # a session without an end that was not seen for this long counts as over
 
 
@@ -117,6 +120,8 @@ def _session_to_delete(
     from datetime import timedelta  # imported late too: most registries have no session
 
     newest = min(times.parse(last) or times.now(), times.now())
+    if keep_days > 0:
+        newest = _counted_from(connection, newest)
     bound = (
         None
         if _has_too_many_events(connection, limits.session_events)
@@ -128,6 +133,15 @@ def _session_to_delete(
         (bound, times.stamp(newest - timedelta(days=_SILENT_DAYS)), host.hostname()),
     ).fetchone()
     return None if row is None else (int(row[0]), str(row[1]), str(row[2]))
+
+
+def _counted_from(connection: sqlite3.Connection, newest: datetime) -> datetime:
+    """The last sign of a session a day before the newest one, or that itself."""
+    from datetime import timedelta
+
+    proven = (times.stamp(newest - timedelta(days=_PROVEN_DAYS)),)
+    last = connection.execute("SELECT max(seen_at) FROM sessions WHERE seen_at <= ?", proven).fetchone()[0]
+    return times.parse(last) or newest
 
 
 def _has_too_many_events(connection: sqlite3.Connection, limit: int) -> bool:

@@ -65,7 +65,7 @@ class SessionRow:
         if host.is_alive(self.host, self.boot, self.pid, self.pid_started) is False:
             return session_status.INTERRUPTED
         seen = times.parse(self.seen_at)
-        return None if seen is not None and times.now() - seen < _SILENT else UNKNOWN
+        return None if seen is not None and abs(times.now() - seen) < _SILENT else UNKNOWN
 
     @property
     def own_id(self) -> str:

@@ -413,7 +413,13 @@ def test_a_note_that_cannot_be_completed_does_not_undo_the_removal(repo: Repo, t
         identity = removed(repo)
     assert met and json.loads(note_of(repo, identity).read_text())["state"] == "moving"
     set_registry_aside(tmp_path)
-    os.utime(note_of(repo, identity), (1, 1))  # this very process began it, and lives
+    note = note_of(repo, identity)
+    os.utime(note, (1, 1))  # the clock was set meanwhile
+    with pytest.raises(Refused, match="trash is empty"):
+        undo(repo)  # this very process began the removal, lives, and may still be at it
+    noted = json.loads(note.read_text())
+    noted["worktree"]["uptime"] -= 1000
+    note.write_text(json.dumps(noted))
     undo(repo)
     assert_same(fingerprint(repo, tree.path), before)
 

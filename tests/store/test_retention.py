@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -138,22 +139,23 @@ def trim(connection: sqlite3.Connection, keep_days: int = 30, limits: RetentionL
 
 
 def test_old_sessions_are_deleted_with_their_rows(kept: sqlite3.Connection) -> None:
-    for name, day in (("old", 0), ("young", 20), ("new", 31)):
+    for name, day in (("old", 0), ("young", 20), ("new", 31), ("newest", 32)):
         a_session(kept, name, day)
-    assert trim(kept) and names(kept) == ["young", "new"]
+    assert trim(kept) and names(kept) == ["young", "new", "newest"]
     for table in ("session_events", "tool_calls", "artifacts"):
         owners = {row[0] for row in kept.execute(f"SELECT DISTINCT session FROM {table}")}
         assert owners == {row[0] for row in kept.execute("SELECT seq FROM sessions")}, table
-    assert [one.name for one in agents.list_agents(kept)] == ["claude:new", "claude:young"]
-    assert trim(kept, 5) and names(kept) == ["new"]
+    assert [one.name for one in agents.list_agents(kept)] == ["claude:new", "claude:newest", "claude:young"]
+    assert trim(kept, 5) and names(kept) == ["new", "newest"]
     assert trim(kept, 0) and names(kept) == [], "0 keeps no session"
 
 
 def test_a_large_session_is_deleted_in_steps(kept: sqlite3.Connection) -> None:
     a_session(kept, "old", 0, acts=100)
     a_session(kept, "new", 40)
+    a_session(kept, "newest", 41)
     deleted = trim(kept)
-    assert len(deleted) > 4 and max(deleted) <= 21 and names(kept) == ["new"]
+    assert len(deleted) > 4 and max(deleted) <= 21 and names(kept) == ["new", "newest"]
 
 
 def test_a_running_session_stays_unless_unseen_for_days(kept: sqlite3.Connection) -> None:
@@ -161,17 +163,35 @@ def test_a_running_session_stays_unless_unseen_for_days(kept: sqlite3.Connection
     a_session(kept, "new", 1.5)
     assert trim(kept, 1) == [] and names(kept) == ["silent", "new"]
     a_session(kept, "newer", 3)
-    assert trim(kept, 1) and names(kept) == ["newer"]
+    a_session(kept, "newest", 4.5)
+    assert trim(kept, 1) and names(kept) == ["newer", "newest"]
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, to: datetime) -> None:
+    moment = int(to.timestamp() * 1e9)
+    monkeypatch.setattr(times, "clock", lambda: moment)
 
 
 def test_a_wrong_clock_deletes_no_session(kept: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     a_session(kept, "one", 0)
     a_session(kept, "two", 1)
     for wrong in (NOON.replace(year=2090), NOON.replace(year=2001)):
-        moment = int(wrong.timestamp() * 1e9)
-        monkeypatch.setattr(times, "clock", lambda moment=moment: moment)
+        set_clock(monkeypatch, wrong)
         assert not retention.are_sessions_due(kept, 30), wrong
     assert names(kept) == ["one", "two"]
+
+
+def test_a_clock_set_forward_deletes_no_session_for_a_day(
+    kept: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sessions go on while the clock is wrong; when it is right again, nothing is missing."""
+    for name, day in (("one", 0), ("two", 5), ("wrong", 700), ("still wrong", 700.9), ("right", 5.1)):
+        set_clock(monkeypatch, NOON + timedelta(days=day, seconds=10))
+        a_session(kept, name, day)
+        assert trim(kept) == [], name
+    set_clock(monkeypatch, NOON + timedelta(days=701.1))
+    a_session(kept, "a day later", 701.1)
+    assert trim(kept) and names(kept) == ["wrong", "still wrong", "a day later"]
 
 
 def test_session_events_have_a_limit_whatever_their_age(kept: sqlite3.Connection) -> None:

@@ -7,11 +7,10 @@ a tag, a commit, or HEAD of the caller's worktree; each with ~N or ^N.
 from __future__ import annotations
 
 import os
-import time
 
 from imi_monitor.actions.creation.creation_request import case_twin
 from imi_monitor.git import heads, layout
-from imi_monitor.model import amounts, names
+from imi_monitor.model import amounts, names, times
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import count, safe
 
@@ -39,7 +38,7 @@ class FetchResult:
         if self.why is None:
             return []
         fetched_at = _last_fetched(git.common_dir, remote, branch)
-        age = f", last fetched {amounts.long_age(max(0.0, time.time() - fetched_at))} ago" if fetched_at else ""
+        age = f", last fetched {amounts.long_age(max(0.0, times.clock() / 1e9 - fetched_at))} ago" if fetched_at else ""
         return [f"could not fetch ({self.why}): used the local copy of {safe(branch)}{age}"]
 
 

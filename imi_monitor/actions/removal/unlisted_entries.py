@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from imi_monitor import host
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.removal import note_check, purge, restore, trash_folder, trash_note
 from imi_monitor.actions.removal.trash_note import NoteError, TrashNote
@@ -163,7 +164,7 @@ def _examine(
     try:
         note = trash_note.read_note(folder)
         repository = _repository_of(note, folder, around)
-        if repository is None or _is_moving(note, folder):
+        if repository is None or _is_moving(note):
             return None
         trashed = note_check.bind(note, repository, folder)
     except NoteError as error:
@@ -172,11 +173,11 @@ def _examine(
     return UnlistedEntry(identity, folder, repository, kind, why, note, trashed)
 
 
-def _is_moving(note: TrashNote, folder: str) -> bool:
+def _is_moving(note: TrashNote) -> bool:
     """True while the process that began the removal can still be at it; a dashboard that failed at it may live for days."""
     if note.process is None or not note.process.alive:
         return False
-    return _age(os.path.join(folder, trash_folder.NOTE)) < _LONGEST_REMOVAL_SECONDS
+    return 0 <= host.uptime() - note.trashed.uptime < _LONGEST_REMOVAL_SECONDS  # it lives, so this is the note's boot
 
 
 def _repository_of(note: TrashNote, folder: str, around: list[layout.Repository]) -> layout.Repository | None:

@@ -13,6 +13,7 @@ from imi_monitor.model.redact import redact
 MOST_TEXT = 2000  # characters of a prompt or a message that are kept
 MOST_PATH = 4096
 _AROUND = 600  # characters before and behind a cut in which a secret may lie
+_CLOCK_SLACK = 2.0  # seconds by which the clocks of a file and of a record may differ
 _MOST_SECONDS = 4_102_444_800.0  # the year 2100; a larger number is one of milliseconds
 
 
@@ -72,6 +73,11 @@ def moment(value: object) -> str | None:
         return times.stamp(datetime.fromtimestamp(count if count < _MOST_SECONDS else count / 1000, UTC))
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def quiet(now: float, then: float) -> float:
+    """Seconds since then, infinite for a time in the future: the clock was set back, so it is not known to be recent."""
+    return now - then if then <= now + _CLOCK_SLACK else math.inf
 
 
 def seconds(stamp: str | None) -> float | None:

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
+from imi_monitor.model import times
+
 _LOCK_TIMEOUT = 0.2  # seconds
 _CLOCK_STEP = 0.05  # seconds in which two writes may carry the same time
 
@@ -76,7 +78,7 @@ def stamp(path: str) -> DatabaseStamp | None:
         except OSError:
             files.append((0, 0, 0))
             continue
-        if abs(time.time() - stat.st_mtime) < _CLOCK_STEP:
+        if abs(times.clock() / 1e9 - stat.st_mtime) < _CLOCK_STEP:
             files.append((time.monotonic_ns(), 0, 0))
         files.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return None if files[0] == (0, 0, 0) else tuple(files)

@@ -97,7 +97,7 @@ class PaneTitleReader:
     # -- panes --------------------------------------------------------------------------------------------------------
 
     def _tmux_panes(self, context: ReadContext) -> Iterable[tuple[Pane, float]]:
-        if context.now >= self._find_servers_at:
+        if not 0 < self._find_servers_at - context.now <= _FIND_SERVERS:
             self._servers, self._find_servers_at = tmux.server_sockets(context.env), context.now + _FIND_SERVERS
         for server in self._servers:
             yield from self._panes(server, "tmux", context.now, partial(tmux.list_panes, server, context.env))
@@ -116,7 +116,7 @@ class PaneTitleReader:
         self, name: str, kind: str, now: float, list_panes: Callable[[], Sequence[Pane] | None]
     ) -> Iterable[tuple[Pane, float]]:
         known = self._lists.setdefault(name, _PaneList())
-        if now >= known.again_at:
+        if not known.read_at <= now < known.again_at:  # also after the clock was set back
             found = list_panes()
             known.panes, known.read_at = (() if found is None else tuple(found)), now
             pause = _PAUSE[kind] if self._any_titles else _PAUSE_WITHOUT_TITLES

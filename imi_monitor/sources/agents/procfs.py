@@ -10,6 +10,8 @@ import os
 import time
 from dataclasses import dataclass
 
+from imi_monitor.model import times
+
 _MOST = 32 << 10  # of a command line: a prompt may be given in it
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _GONE = (b"Z", b"X", b"x")
@@ -31,7 +33,7 @@ class ProcessStat:
     @property
     def began_at(self) -> float:
         """Seconds since 1970."""
-        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + int(self.started) / _TICKS
+        return times.clock() / 1e9 - time.clock_gettime(time.CLOCK_BOOTTIME) + int(self.started) / _TICKS
 
 
 class ProcFs:

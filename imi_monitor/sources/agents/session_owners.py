@@ -272,7 +272,7 @@ class SessionPairs:
                 return SessionProcess(None, None)
             return SessionProcess(pair.process, False, pair.until)
         newer = not self._several and all(self._has_newer(each, one, known) for each in rivals)
-        if now - one.updated < self._unseen or (rivals and not newer):
+        if fields.quiet(now, one.updated) < self._unseen or (rivals and not newer):
             return SessionProcess(None, None)
         if one.updated > self._gone.setdefault(one.session, one.updated):
             return SessionProcess(None, None)  # an unseen process goes on with it

@@ -40,9 +40,10 @@ class Feed:
     tree: Path
     cli: str = "claude"
     now: float = START
-    reader: HookReader = field(default_factory=HookReader)
+    reader: HookReader = field(init=False)
     processes: tuple[AgentProcess, ...] = ()
     number: int = 0
+    clock_set: float = 0.0  # seconds by which the clock of the machine was set forward
 
     @property
     def spool(self) -> Path:
@@ -51,9 +52,10 @@ class Feed:
     def __post_init__(self) -> None:
         self.spool.mkdir(parents=True, exist_ok=True)
         self.tree.mkdir(exist_ok=True)
+        self.reader = HookReader(clock=lambda: self.now)
 
     def world(self) -> ReadContext:
-        return ReadContext(self.now + 0.05, str(self.home), {}, (str(self.tree),), self.processes)
+        return ReadContext(self.now + self.clock_set + 0.05, str(self.home), {}, (str(self.tree),), self.processes)
 
     def put(self, payload: dict[str, Any], *, env: str = "", whole: bool = True) -> Path:
         self.now += 1

@@ -157,6 +157,21 @@ def test_events_deleted_by_another_monitor_leave_the_right_state(feed: Feed) -> 
     assert sleeper.truth().state == RUNNING
 
 
+def test_a_clock_set_forward_deletes_no_event_that_is_new(feed: Feed) -> None:
+    """Another monitor may not have read it."""
+    feed.read()
+    for _ in range(3):
+        feed.put(claude("Stop", background_tasks=[]))
+    feed.read()
+    feed.now += 100
+    feed.clock_set = 8 * 86400.0
+    feed.read()
+    assert len(os.listdir(feed.spool)) == 3
+    feed.now += 30
+    feed.read()
+    assert len(os.listdir(feed.spool)) < 3
+
+
 def test_a_single_read_deletes_no_event(feed: Feed) -> None:
     for _ in range(5):
         feed.put(claude("Stop", background_tasks=[]))

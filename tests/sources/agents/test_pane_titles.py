@@ -190,6 +190,17 @@ def test_a_title_has_its_first_and_last_time(tmux: Tmux, watched: Watched) -> No
     assert watched.read() == {}
 
 
+@pytest.mark.parametrize("seconds", [-5 * 3600.0, 5 * 3600.0])
+def test_titles_are_read_again_when_the_clock_was_set(tmux: Tmux, watched: Watched, seconds: float) -> None:
+    watched.env["TMUX"] = f"{tmux.socket},1,0"
+    pane, pid, _ = tmux.window("/bin/cat")
+    watched.processes = (process("gemini", watched.tree, pid),)
+    tmux.title(pane, "✋  Action Required (x)")
+    assert watched.read() == {pid: (WAITING, pane)}
+    tmux.title(pane, "✦  Working… (x)")
+    assert watched.read(seconds) == {pid: (RUNNING, pane)}
+
+
 def test_a_pane_with_two_agents_gives_no_state(tmux: Tmux, watched: Watched) -> None:
     watched.env["TMUX"] = f"{tmux.socket},1,0"
     pane, pid, tty = tmux.window("/bin/cat")

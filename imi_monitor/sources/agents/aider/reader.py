@@ -142,7 +142,7 @@ class ChatHistory:
         assert reducer is not None
         self.alive = owner.alive is True
         at = fields.at(self.modified_at)
-        evidence = reducer.evidence(context.now - self.modified_at, at, owner.alive is False)
+        evidence = reducer.evidence(fields.quiet(context.now, self.modified_at), at, owner.alive is False)
         turn = f"{self.session}:{reducer.prompts}:completed"
         if evidence.state == COMPLETED and reducer.prompts and turn != self._completed:
             self._completed = turn

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, FAILED, RUNNING, WAITING
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.codex.websocket import ConnectionBroken, ConnectionClosed, WebSocket
@@ -154,7 +155,7 @@ class CodexDaemon:
         params = fields.table(message.get("params"))
         thread = params.get("threadId")
         if message.get("method") == "thread/status/changed" and isinstance(thread, str) and "id" not in message:
-            self._set_status(thread, params.get("status"), time.time() if now is None else now)
+            self._set_status(thread, params.get("status"), times.clock() / 1e9 if now is None else now)
 
     def _receive(self, until: float) -> dict[str, Any] | None:
         if self._link is None:

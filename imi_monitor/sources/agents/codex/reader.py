@@ -202,7 +202,7 @@ class CodexReader:
         if thread is None:
             return False
         busy = status.state not in RESTING
-        return busy != thread.reducer.working or (busy and now - status.read_at >= _READ_AGAIN)
+        return busy != thread.reducer.working or (busy and not 0 <= now - status.read_at < _READ_AGAIN)
 
     def _daemon_evidence(self, thread: CodexThread, context: ReadContext) -> Evidence | None:
         status = self._daemon.statuses.get(thread.id)
@@ -210,7 +210,7 @@ class CodexReader:
             return None
         reducer = thread.reducer
         since = fields.at(status.since) if status.since else reducer.at or fields.at(status.read_at)
-        if status.state in RESTING and reducer.working and context.now - (fields.seconds(reducer.at) or 0) < _SETTLES:
+        if status.state in RESTING and reducer.working and fields.quiet(context.now, fields.seconds(reducer.at) or 0) < _SETTLES:
             return None  # the file is ahead: the daemon has not taken up the prompt yet
         detail = reducer.asks if status.waits_for == "an answer" else None
         if status.waits_for == "approval":
@@ -286,7 +286,7 @@ class CodexReader:
             yield replace(waits, says="its daemon says that a subagent waits")
         elif own is not None:
             yield own
-        recorded = thread.reducer.evidence(context.now - thread.modified_at)
+        recorded = thread.reducer.evidence(fields.quiet(context.now, thread.modified_at))
         if recorded is None and thread.reducer.unknown:
             recorded = last_turn(self._home, thread.id)
         if recorded is not None:

@@ -302,7 +302,7 @@ class GeminiReducer:
         last = self._last
         if last is None or not self._words_last:
             return replace(last, or_else=last.or_else - {WAITING}) if last and manner.unasking else last
-        quiet = now - (fields.seconds(last.at) or now)
+        quiet = fields.quiet(now, fields.seconds(last.at) or now)
         if manner.headless and (
             alive or quiet > _TOOL_STARTS
         ):  # a headless process ends after its turn: while it runs, a tool runs

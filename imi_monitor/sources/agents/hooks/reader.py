@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from imi_monitor import paths
@@ -19,7 +20,7 @@ from imi_monitor.sources.agents.hooks.records import ASKS, END, HookRecord, pars
 from imi_monitor.sources.agents.hooks.reducer import HookReducer, events_of, evidence_of
 
 _LONGEST_READ = 8 << 20  # bytes per call
-_KEEP = 120.0  # seconds that every file stays, so that all monitors read it
+_KEEP = 120.0  # seconds that every file stays, so that all monitors read it; counted by a clock that cannot be set
 _BROKEN = 600.0  # seconds after which an incomplete file is deleted
 _OLDEST = 7 * 86400.0
 _RECENT = 86400.0  # sessions without an event for longer are not shown
@@ -33,11 +34,13 @@ def make() -> AgentReader:
 class HookReader:
     cli = "hooks"
 
-    def __init__(self, longest_read: int = _LONGEST_READ) -> None:
+    def __init__(self, longest_read: int = _LONGEST_READ, clock: Callable[[], float] = time.monotonic) -> None:
         self.has_more = False
+        self._clock = clock
         self._longest_read = longest_read
         self._born: float | None = None
         self._known: dict[str, HookRecord | None] = {}  # by file name; None: of an unknown format
+        self._since: dict[str, float] = {}  # file name -> when it was first found
         self._waiting: dict[str, tuple[int, int]] = {}  # found, not read yet: (ns, size)
         self._torn: dict[str, int] = {}  # incomplete: ns
         self._sessions: dict[tuple[str, str], HookSession] = {}
@@ -48,14 +51,14 @@ class HookReader:
 
     def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         folder = _folder(context)
-        self._born = context.now if self._born is None else self._born
+        self._born = self._clock() if self._born is None else self._born
         if touched is None:
             self._list(folder)
         else:
             self._add_touched(folder, touched)
         if self._waiting:
             self._read(folder)
-        if touched is None and context.now - self._born > _TIDY_AFTER:
+        if touched is None and self._clock() - self._born > _TIDY_AFTER:
             self._tidy(folder, context.now)
         since = (context.now - _RECENT) * 1e9
         return [
@@ -83,6 +86,7 @@ class HookReader:
         self._forget(gone)
         self._waiting = {name: of_it for name, of_it in found.items() if name not in self._known}
         self._torn = {name: ns for name, ns in self._torn.items() if name in found}
+        self._since = {name: at for name, at in self._since.items() if name in found}
 
     def _add_touched(self, folder: str, touched: frozenset[str]) -> None:
         for path in touched:
@@ -98,6 +102,7 @@ class HookReader:
             if budget <= 0:
                 break
             del self._waiting[name]
+            self._since.setdefault(name, self._clock())
             record, size = _read(os.path.join(folder, name), name)
             budget -= max(size, 4096)
             if record is _INCOMPLETE:  # it is read after its next change
@@ -123,6 +128,8 @@ class HookReader:
             if age is None or age > _OLDEST or (age > _KEEP and name not in needed):
                 gone.add(name)
         gone |= {name for name, ns in self._torn.items() if now - ns / 1e9 > _BROKEN}
+        seen = self._clock() - _KEEP
+        gone = {name for name in gone if self._since[name] < seen}
         for name in gone:
             try:
                 os.unlink(os.path.join(folder, name))

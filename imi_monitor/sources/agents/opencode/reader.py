@@ -343,7 +343,7 @@ class PortClient:
         self._silent: dict[int, float] = {}  # port -> until when it is not asked
 
     def ask(self, number: int, now: float) -> PortAnswers | None:
-        if now < self._silent.get(number, 0):
+        if 0 < self._silent.get(number, 0) - now <= _PAUSE:
             return None
         try:
             status = fields.table(_get(number, "/session/status"))

@@ -86,7 +86,7 @@ def _end_evidence(last: OpenCodeMessage, now: float) -> Evidence:
     finish = fields.text(last.data.get("finish"))
     if finish in _NOT_LAST:
         refused = any(_REFUSED in (fields.text(part.state.get("error")) or "") for part in last.parts)
-        if refused and now - at / 1000 > _NO_NEXT_STEP:
+        if refused and fields.quiet(now, at / 1000) > _NO_NEXT_STEP:
             return _evidence(CANCELLED, at, "a tool was refused and nothing came after", detail="permission refused")
         return _evidence(_working(last), at, "a step ended with tool calls, the next one follows")
     if finish is None and not any(part.kind == "tool" and _status(part) == "completed" for part in last.parts):
