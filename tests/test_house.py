@@ -58,6 +58,13 @@ def test_only_git_starts_processes_for_git_and_only_store_speaks_sql() -> None:
             )
 
 
+def test_the_time_of_day_has_one_source() -> None:
+    """`times.clock`, so that tests can set it; durations are measured by clocks that cannot be set."""
+    for path in MODULES:
+        if path.name != "times.py":
+            assert not re.search(r"\btime\.time(_ns)?\b|datetime\.(now|utcnow|today)\(", path.read_text()), path
+
+
 _LOOK_UP = re.compile(
     r"(shutil\.)?which|os\.(system|popen|get_exec_path|exec[lv]pe?|spawn[lv]pe?|posix_spawnp)"
     r"|subprocess\.(getoutput|getstatusoutput)|(asyncio\.)?create_subprocess_shell|webbrowser\..*"
