@@ -13,6 +13,7 @@ import time
 
 from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.spawn import FinishedProcess, spawn
+from imi_monitor.model import times
 from imi_monitor.model.errors import GitError
 
 # section.variable (without the subsection) -> a value with which git runs nothing and works as if the key were unset. A value
@@ -205,7 +206,7 @@ def scan_config(common_dir: str, admin_dir: str, *, thorough: bool = False) -> C
     )
     if not thorough and admin_dir != common_dir and _is_common(files):
         return scan_config(common_dir, common_dir)  # one listing for all worktrees
-    started = time.time_ns()
+    started = times.clock()
     stamp, newest = _stamp(files)
     known = _scans.get((common_dir, admin_dir, thorough))
     if known is not None and known.stamp == stamp and time.monotonic() < known.expires:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from imi_monitor import host
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model import times
 from imi_monitor.model.attribution import ClaimPeriod
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
@@ -142,7 +143,7 @@ def settled_stamps(files: Iterable[str], unsettled: float) -> tuple[object, ...]
 
 def _is_younger(stamps: Iterable[tuple[int, int, int] | None], seconds: float) -> bool:
     newest = max((stamp[0] for stamp in stamps if stamp is not None), default=0)
-    return newest > time.time_ns() - seconds * 1e9
+    return newest > times.clock() - seconds * 1e9
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:

@@ -122,7 +122,13 @@ class AgentPoll:
         if ticked:
             self._ticked_at = now
         context = ReadContext(
-            times.clock() / 1e9, paths.home(), self._env, tuple(roots), processes, self._known_roots, self._process_states
+            times.clock() / 1e9,
+            paths.home(),
+            self._env,
+            tuple(roots),
+            processes,
+            self._known_roots,
+            self._process_states,
         )
         self._read(context, touched, ticked)
         return PollResult(

@@ -210,7 +210,11 @@ class CodexReader:
             return None
         reducer = thread.reducer
         since = fields.at(status.since) if status.since else reducer.at or fields.at(status.read_at)
-        if status.state in RESTING and reducer.working and fields.quiet(context.now, fields.seconds(reducer.at) or 0) < _SETTLES:
+        if (
+            status.state in RESTING
+            and reducer.working
+            and fields.quiet(context.now, fields.seconds(reducer.at) or 0) < _SETTLES
+        ):
             return None  # the file is ahead: the daemon has not taken up the prompt yet
         detail = reducer.asks if status.waits_for == "an answer" else None
         if status.waits_for == "approval":
