@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -203,3 +205,52 @@ def test_a_backup_can_be_cancelled(tree: Repo, repo: Repo, registry: Path, tmp_p
     assert imi("list", cwd=repo.path).code == 0
     with pytest.raises(ImiError, match="cancelled"):
         registry_copy.copy_registry(str(registry), str(tmp_path / "copy.db"), lambda: True)
+
+
+UNTIL_IT_IS_NAMED = """
+import os, signal, sys
+from imi_monitor.cli import command_runner
+number = int(sys.argv[1])
+def stop(event, args):
+    if event == "os.link":
+        os.kill(os.getpid(), number)
+sys.addaudithook(stop)
+sys.exit(command_runner.main(sys.argv[2:]))
+"""
+
+
+def backup_that_gets(number: int, repo: Repo, *words: str) -> subprocess.Popen[bytes]:
+    """A real backup that gets a signal just before its file gets its name."""
+    argv = [sys.executable, "-c", UNTIL_IT_IS_NAMED, str(number), "backup", *words]
+    return subprocess.Popen(argv, cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL)
+
+
+def test_what_a_killed_backup_left_is_deleted_by_the_next_and_nothing_of_a_living_one(
+    tree: Repo, repo: Repo, registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # it is found out once
+
+    def leftovers() -> list[str]:
+        places = (temporary, repo.path, Path(paths.state_dir()) / "backups")
+        return sorted(path.name.partition("-")[0] for place in places if place.exists() for path in place.iterdir()
+                      if path.name.startswith(".imi-backup-") or path.name.endswith("~"))  # fmt: skip
+
+    assert imi("claim", "one", "--agent", "a", cwd=repo.path).code == 0
+    for words in ((), ("copy.tar.gz",)):
+        assert backup_that_gets(signal.SIGKILL, repo, *words).wait(LIMIT) == -signal.SIGKILL
+    assert len(leftovers()) == 3, "a folder (the second backup deleted the first one's) and two files"
+    living = backup_that_gets(signal.SIGSTOP, repo, "living.tar.gz")
+    try:
+        os.waitpid(living.pid, os.WUNTRACED)
+        for words in ((), ("copy.tar.gz",)):
+            assert imi("backup", *words, cwd=repo.path).code == 0
+        assert len(leftovers()) == 2, "the folder and the file of the living one"
+        living.send_signal(signal.SIGCONT)
+        assert living.wait(LIMIT) == 0
+    finally:
+        living.kill()
+        living.wait(LIMIT)
+    assert leftovers() == [] and (repo.path / "living.tar.gz").exists()

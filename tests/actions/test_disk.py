@@ -14,7 +14,9 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.housekeeping.disk_action import DiskAction
 from imi_monitor.disk_usage import DiskMeasurement
 from imi_monitor.model.errors import ImiError
+from imi_monitor.paths import default_database
 from tests.helpers import Repo, imi
+from tests.registry_faults import overwrite_header
 
 
 def du(*paths: Path, exclude: tuple[str, ...] = ()) -> int:
@@ -51,6 +53,23 @@ def test_worktrees_trash_and_git_data_are_as_du_counts_them(repo: Repo) -> None:
     assert 0 <= du(repo.path, one.path) - data["total_bytes"] <= 8192
     assert [row["worktree_name"] for row in data["entries"]][:2] == ["inner", "feat-one"], "largest first"
     assert data["total_bytes"] == data["worktree_bytes"] + data["trash_bytes"] + data["git_bytes"]
+
+
+def test_the_trash_is_measured_without_the_registry_that_lists_it(repo: Repo, tmp_path: Path) -> None:
+    repo.worktree("feat-one").write("big.bin", "x" * 3_000_000)
+    assert imi("remove", "one", "--force", cwd=repo.path).code == 0
+    before = rows(repo)
+    overwrite_header(Path(default_database()))
+    ran = imi("disk", "--json", cwd=repo.path)
+    found = {(one["kind"], one["worktree_name"] or one["repo"]): one for one in ran.data["entries"]}
+    for key in ("path", "bytes", "files", "trash_id"):
+        assert {name: row[key] for name, row in found.items()} == {name: row[key] for name, row in before.items()}
+    assert found["trash", "feat-one"]["bytes"] > 3_000_000
+    assert ran.data["registry"]["code"].startswith("registry")
+    (note,) = (repo.path / ".git" / "imi" / "trash").glob("*/note.json")
+    note.write_text("broken")
+    (trashed,) = [row for row in rows(repo).values() if row["kind"] == "trash"]
+    assert trashed["bytes"] > 3_000_000, "an entry that nothing describes"
 
 
 def test_the_oldest_first_and_one_worktree(repo: Repo) -> None:

@@ -21,6 +21,8 @@ VIEWS = (
     ("trunk",),
     ("collisions",),
     ("collisions", "feat-x", "feat-y"),
+    ("disk",),
+    ("disk", "feat-x"),
     (),
 )
 NEEDS_CLAIMS = (
@@ -32,6 +34,7 @@ NEEDS_CLAIMS = (
     ("feat", "new"),
     ("rename", "feat-x", "feat-z"),
     ("list", "--all"),
+    ("disk", "--all"),
     ("claims",),
     ("queue",),
     ("events",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db, registry_file
 from tests.helpers import imi, tree_hash
+from tests.limits import LIMIT
 from tests.second_user import ALICE, BOB, Users, users
 
 __all__ = ["users"]
@@ -207,3 +209,38 @@ def test_a_worktree_of_another_user_is_neither_claimed_nor_removed(users: Users)
     assert users.imi(BOB, "trash", "list", cwd=repo).code == 0
     assert users.imi(BOB, "undo", cwd=repo).code == 1
     assert users.imi(ALICE, "undo", cwd=repo).code == 0
+
+
+def test_nothing_that_imi_keeps_is_readable_for_another_user(users: Users) -> None:
+    """Registry, ballast, trash, hooks and backups; the worktrees themselves have the modes that their owner gives."""
+    repo = users.repository(ALICE)
+    for words in (("claim", "feat-x", "--agent", "a"), ("hooks", "install", "claude"), ("backup",),
+                  ("release", "feat-x", "--agent", "a"), ("remove", "feat-x", "--agent", "a")):  # fmt: skip
+        ran = users.imi(ALICE, *words, cwd=repo)
+        assert ran.code == 0, (words, ran)
+    home = users.home(ALICE)
+    kept = [repo / ".git" / "imi", home / ".config" / "iMi", home / ".local" / "state" / "imi"]
+    assert all(path.is_dir() for path in kept)
+    for path in kept:
+        found = users.run(BOB, "/usr/bin/find", str(path), "-type", "f", "-readable").out
+        assert found == "", found
+        assert "written" not in users.run(BOB, "/bin/sh", "-c", f"echo x > {path}/x && echo written").out
+    backups = users.run(ALICE, "/usr/bin/find", str(home), "-name", "*.tar.gz").out.split()
+    assert len(backups) == 1 and mode(Path(backups[0])) == 0o600
+
+
+@pytest.mark.parametrize(("user", "agents"), [(ALICE, 1), (BOB, 0)])
+def test_a_program_of_another_user_is_no_agent(users: Users, user: int, agents: int) -> None:
+    """Only what runs as you is shown; a process of BOB's stands in ALICE's worktree under an agent's name."""
+    repo, tree = users.repository(ALICE), users.home(ALICE) / "feat-x"
+    program = users.home(user) / "codex"
+    start = f"ln -s /bin/sleep {program}; cd {tree} && {program} 600 >/dev/null 2>&1 & echo $!"
+    pid = int(users.run(user, "/bin/sh", "-c", start).out)
+    try:
+        assert os.stat(f"/proc/{pid}").st_uid == user
+        end = time.monotonic() + LIMIT
+        while (ran := users.imi(ALICE, "agents", "--json", cwd=repo)).code == 0 and len(ran.data["agents"]) < agents:
+            assert time.monotonic() < end, "a shell becomes the program after a moment"
+        assert len(ran.data["agents"]) == agents
+    finally:
+        os.kill(pid, 9)

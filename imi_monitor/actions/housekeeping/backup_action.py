@@ -131,13 +131,20 @@ def _moment() -> str:
 
 @contextmanager
 def _private_folder(parent: str | None = None) -> Iterator[str]:
+    """A folder of this process, deleted at the end; those of processes that were killed are deleted first."""
     if parent is not None:
         os.makedirs(parent, mode=0o700, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix=".imi-backup-", dir=parent)
+    backup_file.discard_abandoned(parent or tempfile.gettempdir(), backup_file.is_working_folder)
+    while True:
+        folder = tempfile.mkdtemp(prefix=backup_file.FOLDER_PREFIX, dir=parent)
+        lock = backup_file.lock(folder)
+        if lock is not None:  # else another backup took it for an abandoned one, before it was locked
+            break
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
 def _note_paths(context: Context) -> Iterator[tuple[str, str]]:

@@ -1,11 +1,19 @@
-"""A backup file: a compressed tar archive with the registry, the notes of trash entries and the configuration."""
+"""A backup file: a compressed tar archive with the registry, the notes of trash entries and the configuration.
+
+What a backup writes before it is complete is locked by its process, so that the next backup can delete what a killed one
+left behind.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
+import re
+import shutil
 import tarfile
+from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
@@ -14,16 +22,21 @@ from imi_monitor.model.text import safe
 
 FORMAT = 1
 MANIFEST, REGISTRY, CONFIG = "manifest.json", "registry.db", "config.toml"
+FOLDER_PREFIX = ".imi-backup-"
+_DEFAULT_NAME = r"imi-[0-9]+-[0-9]+-[0-9]+\.tar\.gz"
 _LARGEST_SMALL = 8 << 20  # bytes of a manifest, note or configuration
 
 
 def write(path: str, manifest: dict[str, object], registry: str, small: dict[str, bytes]) -> None:
     """Write a new private file in one step; Refused if it exists or cannot be written."""
     temporary = f"{path}.imi-{os.getpid()}~"
+    unfinished = re.compile(rf"({_DEFAULT_NAME}|{re.escape(os.path.basename(path))})\.imi-[0-9]+~")
+    discard_abandoned(os.path.dirname(path), lambda name: unfinished.fullmatch(name) is not None)
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
+                fcntl.flock(handle, fcntl.LOCK_EX)
                 with tarfile.open(fileobj=file, mode="w:gz") as archive:
                     _add(archive, MANIFEST, json.dumps(manifest, indent=1).encode())
                     archive.add(registry, REGISTRY, recursive=False)
@@ -39,6 +52,45 @@ def write(path: str, manifest: dict[str, object], registry: str, small: dict[str
         raise Refused(f"{safe(path)} exists: name another file", code="exists") from None
     except OSError as error:
         raise Refused(f"{safe(path)} cannot be written: {error.strerror}", code="unwritable") from error
+
+
+def lock(path: str) -> int | None:
+    """Lock a file or folder of this user until the descriptor is closed; None if it is locked, gone or not its own."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        info = os.fstat(handle)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if info.st_uid == os.geteuid() and os.path.samestat(info, os.lstat(path)):
+            return handle
+    except OSError:
+        pass
+    os.close(handle)
+    return None
+
+
+def is_working_folder(name: str) -> bool:
+    return name.startswith(FOLDER_PREFIX)
+
+
+def discard_abandoned(folder: str, is_ours: Callable[[str], bool]) -> None:
+    """Delete what a killed backup left in a folder."""
+    try:
+        names = [name for name in os.listdir(folder or ".") if is_ours(name)]
+    except OSError:
+        return
+    for path in (os.path.join(folder, name) for name in names):
+        handle = lock(path)
+        if handle is None:
+            continue
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                os.unlink(path)
+        os.close(handle)
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.removal import restore
+from imi_monitor.actions.removal import restore, unlisted_entries
 from imi_monitor.actions.status import status_action
 from imi_monitor.disk_usage import DiskMeasurement, FolderUsage, WorktreeFolders, add_usage, measure_worktree
 from imi_monitor.git import layout
@@ -92,6 +92,7 @@ class DiskAction(Action):
         Option("oldest", "list what was not changed for the longest time first"),
     )
     changes = False
+    needs_registry = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
@@ -146,13 +147,27 @@ def _repository_rows(context: Context, measurement: DiskMeasurement, repository:
         if not one.missing:
             yield _worktree_row(context, measurement, one)
     trashed = [os.path.join(repository.common_dir, "worktrees")]
-    for entry in trash.list_kept(context.connection, repo_name) if repo_name else ():
-        row = _trash_row(context, measurement, name, entry)
+    for row in _trash_rows(context, measurement, repository, name, repo_name):
         trashed.append(row.path)
         yield row
     context.progress(f"measuring git's data of {safe(name)}")
     usage = measurement.measure(repository.common_dir, without=frozenset(map(os.path.realpath, trashed)))
     yield DiskRow(name, name, GIT, repository.common_dir, usage, _moment(usage.changed_at))
+
+
+def _trash_rows(
+    context: Context, measurement: DiskMeasurement, repository: Repository, name: str, repo_name: str | None
+) -> Iterator[DiskRow]:
+    """The entries that the registry lists, then those that lie there without: it is another one, or cannot be used."""
+    for entry in trash.list_kept(context.connection, repo_name) if repo_name else ():
+        yield _trash_row(context, measurement, name, entry)
+    for unlisted in unlisted_entries.find_unlisted(context, [repository]):
+        described = unlisted.as_entry()
+        if described is not None:
+            yield _trash_row(context, measurement, name, described)
+        else:
+            usage = measurement.measure(unlisted.folder)
+            yield DiskRow(name, unlisted.name, TRASH, unlisted.folder, usage, None, unlisted.id)
 
 
 def _worktree_row(context: Context, measurement: DiskMeasurement, one: Target) -> DiskRow:

@@ -133,7 +133,7 @@ def test_a_write_in_the_future_is_no_fresh_one() -> None:
 def test_a_silent_server_is_asked_again_when_the_clock_is_set_back() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        server.setblocking(False)
+        server.settimeout(0.0)
         client = opencode.PortClient()
 
         def is_asked(now: float) -> bool:
