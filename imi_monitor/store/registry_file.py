@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.lean_sqlite import sqlite3
+from imi_monitor.model import times
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.model.text import safe
 
@@ -91,7 +91,7 @@ def stamp(path: str, real: str) -> FileStamp | None:
         info = os.stat(path)
     except OSError:
         return None
-    if max(info.st_mtime_ns, info.st_ctime_ns) > time.time_ns() - _SAME_TIME_NS:
+    if max(info.st_mtime_ns, info.st_ctime_ns) > times.clock() - _SAME_TIME_NS:
         return None  # another write may leave the same times
     access = os.access(os.path.dirname(real), os.W_OK | os.X_OK) and os.access(path, os.R_OK | os.W_OK)
     return identify(path, real), info.st_mtime_ns, info.st_ctime_ns, info.st_size, access

@@ -10,12 +10,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from imi_monitor import paths
+from imi_monitor import host, paths
 from imi_monitor.actions.housekeeping import backup_file
 from imi_monitor.model.errors import ImiError
 from imi_monitor.store import db, registry_copy, registry_identity
@@ -244,7 +245,10 @@ def test_what_a_killed_backup_left_is_deleted_by_the_next_and_nothing_of_a_livin
     assert len(leftovers()) == 3, "a folder (the second backup deleted the first one's) and two files"
     living = backup_that_gets(signal.SIGSTOP, repo, "living.tar.gz")
     try:
-        os.waitpid(living.pid, os.WUNTRACED)
+        end = time.monotonic() + LIMIT
+        while not host.is_suspended(living.pid):
+            assert time.monotonic() < end and living.poll() is None
+            time.sleep(0.01)
         for words in ((), ("copy.tar.gz",)):
             assert imi("backup", *words, cwd=repo.path).code == 0
         assert len(leftovers()) == 2, "the folder and the file of the living one"
