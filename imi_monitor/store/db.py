@@ -414,6 +414,7 @@ def _open(real: str, fresh: bool, busy_seconds: float, refuse_lost: RefuseLost) 
         connection.timeout = busy_seconds
         _prepare(connection, real, busy_seconds, refuse_lost)
         connection.has_wal = connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        connection.execute("PRAGMA user_version").fetchone()  # the first read makes the log, which `identify` finds
     except BaseException:
         connection.close()
         raise
