@@ -51,6 +51,11 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "",
         "a live agent claims the free worktree it works in until its session ends (also: auto_claim)",
     ),
+    "agents.programs": (
+        {},
+        "",
+        'more agent programs: [agents.programs] with lines such as mybot = "mybot mybot-cli": commands, or parts of paths',
+    ),
     "sessions.keep_days": (30, "", "how many days sessions are kept; 0: they are not"),
     "trash.keep_days": (30, "", "how many days a removed worktree can be restored"),
     "ui.theme": ("", "IMI_THEME", "the dashboard's colours; empty: by the terminal"),
@@ -87,6 +92,7 @@ USER_KEYS = (
     "ui.keymap",
     "claims.agent",
     "claims.auto",
+    "agents.programs",
     "sessions.keep_days",
     "notify.command",
     "notify.webhook",
@@ -331,6 +337,8 @@ def _problem(key: str, value: object) -> str | None:
         return _TYPE_NAMES[wanted]
     if isinstance(value, dict) and not all(isinstance(item, str) for item in value.values()):
         return _TYPE_NAMES[dict]
+    if key == "agents.programs" and isinstance(value, dict) and not all(map(_is_program, value.items())):
+        return 'a table of texts such as mybot = "mybot mybot-cli", with names of letters and digits'
     if key in _CHOICES and value not in _CHOICES[key]:
         return f"one of {', '.join(_CHOICES[key])}"
     if key == _WEBHOOK and value and not str(value).startswith(("https://", "http://")):
@@ -338,6 +346,13 @@ def _problem(key: str, value: object) -> str | None:
     if type(value) is int and value < _MINIMUM.get(key, 0):
         return f"at least {_MINIMUM.get(key, 0)}"
     return _template_problem(value) if key == _TEMPLATE and isinstance(value, str) else None
+
+
+def _is_program(entry: tuple[str, str]) -> bool:
+    """A name such as an agent's, and at least one word; one letter would be part of too many paths."""
+    name, words = entry
+    plain = name.replace("-", "").isalnum() and name.isascii() and name.islower() and not name[0].isdigit()
+    return plain and bool(words.split()) and all(len(word.strip("/")) > 1 for word in words.split())
 
 
 def _template_problem(template: str) -> str | None:

@@ -9,7 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-_KINDS = ("claude", "codex", "gemini", "aider", "cursor", "copilot", "opencode", "amp", "goose", "qwen", "cline")
+_KINDS = (
+    *("claude", "codex", "gemini", "aider", "cursor", "copilot", "opencode", "amp", "goose", "qwen", "cline", "crush"),
+    *("droid", "kimi", "kiro"),
+)
 
 
 class KnownAgent(Row):

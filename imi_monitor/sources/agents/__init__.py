@@ -2,7 +2,8 @@
 
 One package per program, all on one frame: `reader.py` finds sessions and their processes, `reducer.py` folds records into
 a state, `records.py` and `session.py` hold the file format and one session where they are large. Everything else is
-shared. A new program is one package, whose `reader.py` has `PROGRAM` and `make()`, and one line in `PROGRAMS`.
+shared. A new program is one package, whose `reader.py` has `PROGRAM` and `make()`, and one line in `PROGRAMS`; one of which
+only the process is recognised is one line in `other_programs.py`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from imi_monitor.sources.agents.agent_reader import AgentProgram, AgentReader, S
 PROGRAMS: tuple[str, ...] = ("claude", "codex", "gemini", "opencode", "copilot", "aider")
 # Readers of all programs, after those that know sessions: hook events, terminal titles, processes alone.
 _SHARED_READERS = ("hooks.reader", "pane_titles", "process_scan")
-# Programs of which only the process is recognised.
-_WITHOUT_READER = (AgentProgram("qwen", ("/@qwen-code/qwen-code/",), frozenset({"mcp", "extensions"})),)
 
 
 def known_programs() -> tuple[AgentProgram, ...]:
+    """All agent programs: those with a reader, those without one, and the user's own."""
+    from imi_monitor.sources.agents import other_programs
+
     found = (import_module(f"{__name__}.{name}.reader").PROGRAM for name in PROGRAMS)
-    return (*found, *_WITHOUT_READER)
+    return (*found, *other_programs.PROGRAMS, *other_programs.own_programs())
 
 
 def all_readers() -> list[AgentReader]:

@@ -27,6 +27,8 @@ class AgentProgram:
     helpers_anywhere: frozenset[str] = frozenset()  # the same among the first few arguments
     titles: tuple[tuple[re.Pattern[str], str], ...] = ()  # pattern of a title -> state
     folder_title: str | None = None  # the state when the title is the name of its folder
+    commands: tuple[str, ...] = ()  # names of its commands, if not `cli`
+    starters: frozenset[str] = frozenset()  # if given, only these first arguments, or none, start an agent
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class ProgramMatch:
 class ProgramNames:
     def __init__(self, programs: Sequence[AgentProgram]) -> None:
         self._programs = programs
-        self._by_name = {one.cli: one for one in programs}
+        self._by_name = {name: one for one in programs for name in one.commands or (one.cli,)}
 
     def match(self, comm: str, argv: Sequence[str], exe: str | None = None) -> ProgramMatch | None:
         """The agent program of a process. `comm`: its name in the process table; `exe`: the file it runs, if known."""
@@ -81,4 +81,6 @@ def _stem(base: str) -> str:
 
 def _is_helper(program: AgentProgram, words: Sequence[str]) -> bool:
     front = [word.lstrip("-") for word in words[:_FIRST_WORDS]]
+    if program.starters and front and front[0] not in program.starters:
+        return True
     return bool(front) and (front[0] in program.helpers or not program.helpers_anywhere.isdisjoint(front))

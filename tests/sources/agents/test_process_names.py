@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imi_monitor import config, paths
+from imi_monitor.model.errors import UsageError
 from imi_monitor.sources.agents import known_programs
 from imi_monitor.sources.agents.process_names import ProgramMatch, ProgramNames
 
@@ -32,6 +36,15 @@ AGENTS = [
     ("aider", "aider", ["/v/bin/python3", "/v/bin/aider", "--model", "x"], True),
     ("aider", "python3.11", ["python3.11", "-X", "utf8", "-m", "aider"], True),
     ("aider", "python", ["python", "/v/lib/python3.11/site-packages/aider/__main__.py"], True),
+    ("amp", "node", ["node", "/x/node_modules/@sourcegraph/amp/dist/main.js"], True),
+    ("crush", "crush", ["crush"], False),
+    ("goose", "goose", ["goose"], False),
+    ("goose", "goose", ["/home/dev/.local/bin/goose", "session", "--resume"], False),
+    ("cursor", "cursor-agent", ["/home/dev/.local/bin/cursor-agent", "-p", "x"], False),
+    ("droid", "droid", ["droid", "exec", "x"], False),
+    ("kimi", "Kimi Code", ["Kimi Code"], False),
+    ("kimi", "python3", ["/v/bin/python3", "/v/bin/kimi"], True),
+    ("kiro", "kiro-cli", ["kiro-cli", "chat"], False),
 ]
 HELPERS = [
     ("claude", ["claude", "daemon", "run"]),
@@ -40,6 +53,8 @@ HELPERS = [
     ("codex", ["/x/codex", "app-server", "--listen", "unix://"]),
     ("codex", ["node", "/usr/bin/codex", "-c", "a=b", "app-server"]),
     ("claude", ["claude", "mcp", "serve"]),
+    ("goose", ["goose", "-dir", "migrations", "up"]),
+    ("kimi", ["kimi", "login"]),
 ]
 OTHERS = [
     ("vim", ["vim", "codex"]),
@@ -54,6 +69,8 @@ OTHERS = [
     ("tail", ["tail", "-f", "/home/dev/.claude/claude.log"]),
     ("grep", ["grep", "-r", "opencode"]),
     ("codex-linux-san", ["codex-linux-sandbox", "bash"]),
+    ("cursor", ["/usr/share/cursor/cursor", "--type=renderer"]),
+    ("kiro", ["/usr/share/kiro/kiro", "."]),
     ("kworker/0:1", []),
 ]
 
@@ -90,3 +107,32 @@ WORDS = st.sampled_from(
 def test_any_command_line_raises_nothing(comm: str, argv: list[str], exe: str | None) -> None:
     found = match(comm, argv, exe)
     assert found is None or found.cli in ("claude", "codex", "gemini", "qwen", "opencode", "copilot", "aider")
+
+
+def test_a_user_adds_programs() -> None:
+    write_config('[agents.programs]\nmybot = "mybot-cli /opt/mybot/"')
+    own = ProgramNames(known_programs()).match
+    assert own("mybot-cli", ["mybot-cli", "fix it"]) == ProgramMatch("mybot", False, False)
+    assert own("node", ["node", "/opt/mybot/main.js"]) == ProgramMatch("mybot", True, False)
+    assert own("mybot", ["mybot"]) is None
+    write_config("[agents.programs]\nmybot = 1")
+    assert [one.cli for one in known_programs()][-1] != "mybot", "what every command refuses hides no other program"
+
+
+@pytest.mark.parametrize("line", ["MyBot = 'x2'", "mybot = ''", "mybot = '/'", "mybot = ['x']", "'my bot' = 'xy'"])
+def test_bad_programs_are_refused(line: str) -> None:
+    write_config(f"[agents.programs]\n{line}")
+    with pytest.raises(UsageError, match=r"agents\.programs"):
+        config.load()
+
+
+def test_a_repository_adds_no_programs(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[agents.programs]\nmybot = 'mybot'")
+    with pytest.raises(UsageError, match="not allowed"):
+        config.load(str(tmp_path / "config.toml"))
+
+
+def write_config(text: str) -> None:
+    place = Path(paths.config_file())
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
