@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Iterable
+from functools import partial
 from operator import is_
 
 from hypothesis import given, settings
@@ -70,6 +73,38 @@ def test_keys_keep_the_cursor_within_the_list() -> None:
         assert lines.cursor == "0"
 
     played(play)
+
+
+def test_what_is_no_longer_shown_does_not_stay_in_memory() -> None:  # K1
+    """As broken a feed kept the painted lines of its last 600 rows, and each row the worktree it was made from."""
+    made: list[weakref.ref[Content]] = []
+
+    def lines_of(number: int) -> tuple[Content, ...]:
+        content = Content(f"row {number}")
+        made.append(weakref.ref(content))
+        return (content,)
+
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
+        for first in range(0, 600, 10):
+            lines.show([ListRow(f"{number}", partial(lines_of, number)) for number in range(first, first + 10)])
+            await pilot.pause()
+        gc.collect()
+        assert len(made) >= 600
+        assert sum(content() is not None for content in made) <= 3 * lines.size.height
+
+    played(play)
+
+
+def test_a_row_drops_what_it_was_made_from() -> None:
+    class Source:
+        """What a row shows."""
+
+    source = Source()
+    shown, kept = ListRow("a", lambda source=source: (Content(str(source)),)), weakref.ref(source)  # type: ignore[misc]
+    del source
+    assert shown.lines is shown.lines
+    gc.collect()
+    assert kept() is None
 
 
 def test_rows_that_look_the_same_are_not_painted() -> None:
