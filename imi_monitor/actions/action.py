@@ -17,15 +17,27 @@ GROUPS = ("Worktrees", "Status", "Claims", "Merge and remove", "Agents", "Setup"
 """The headings of actions in the help pages and in the dashboard's help, in their order."""
 
 
+def _label(name: str) -> str:
+    return name.replace("-", " ").capitalize()
+
+
 class Argument:
     """A positional word. `rest` takes all words that follow; `choices` are the words that completion offers."""
 
-    __slots__ = ("choices", "help", "name", "optional", "rest")
+    __slots__ = ("choices", "help", "label", "name", "optional", "rest")
 
     def __init__(
-        self, name: str, help: str, *, optional: bool = False, rest: bool = False, choices: tuple[str, ...] = ()
+        self,
+        name: str,
+        help: str,
+        *,
+        optional: bool = False,
+        rest: bool = False,
+        choices: tuple[str, ...] = (),
+        label: str = "",
     ) -> None:
         self.name = name
+        self.label = label or _label(name)  # in a dialog
         self.choices = choices
         self.help = help
         self.optional = optional
@@ -35,7 +47,18 @@ class Argument:
 class Option:
     """`--name VALUE`, or a flag when `value` is empty. `number`: the value must be a number that is not negative."""
 
-    __slots__ = ("aliases", "choices", "goes_with", "help", "name", "number", "optional_value", "overrides", "value")
+    __slots__ = (
+        "aliases",
+        "choices",
+        "goes_with",
+        "help",
+        "label",
+        "name",
+        "number",
+        "optional_value",
+        "overrides",
+        "value",
+    )
 
     def __init__(
         self,
@@ -49,8 +72,10 @@ class Option:
         overrides: tuple[str, ...] = (),
         goes_with: tuple[str, ...] = (),
         choices: tuple[str, ...] = (),
+        label: str = "",
     ) -> None:
         self.name = name
+        self.label = label or _label(name)  # in a dialog
         self.help = help
         self.value = value
         self.aliases = aliases
@@ -173,6 +198,7 @@ class Action:
     returns_path = False  # its outcome can hold a path, into which the shell function changes
     opens_worktree = False  # the dashboard opens the resulting path in a new pane
     dangerous = False  # the dashboard asks for confirmation
+    tone = "neutral"  # how its dialog looks: danger, success or neutral
     changes = True  # refused under --read-only
     needs_registry = True  # False: works from git alone while the registry cannot be used (`without_registry`)
     recovers = True  # the command line runs crash recovery first; False for what must work without a registry

@@ -26,7 +26,7 @@ from imi_monitor.ui.dialogs.form import Form
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.actions.forge import Forge
 from tests.helpers import Repo, imi
-from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
+from tests.ui.pilot_kit import run_dashboard, screen_text, toasts, wait_until
 
 HOSTILE = [
     "[/b]",
@@ -114,7 +114,8 @@ def test_add_dialog_previews_while_the_name_is_typed(repo: Repo) -> None:
         await pilot.press("n")
         await wait_until(pilot, lambda: "docs" in screen_text(app))
         dialog = app.screen
-        await pilot.press("right", "tab", *"auth")
+        assert app.focused is not None and app.focused.id == "ask-name", "a person types the name first"
+        await pilot.press("shift+tab", "right", "tab", *"auth")
 
         def unbroken() -> str:
             """A path that is long goes on in the next line, wherever that is."""
@@ -154,7 +155,12 @@ def test_release_of_uncommitted_work_needs_the_ticked_option(repo: Repo) -> None
         await asyncio.to_thread(imi, "claim", "feat-api", cwd=repo.path)
         await wait_until(pilot, lambda: any(tree.claim for tree in app.home.snapshot.worktrees))  # type: ignore[union-attr]
         dialog = await opened(app, pilot, "feat-api", "R")
-        await wait_until(pilot, lambda: "uncommitted changes" in screen_text(app) and "dirty-ok" in screen_text(app))
+        await wait_until(
+            pilot,
+            lambda: (
+                "uncommitted changes" in screen_text(app) and "Release with uncommitted changes" in screen_text(app)
+            ),
+        )
         dialog.query_one("#ask-dirty-ok").focus()
         await pilot.press("space")
         await wait_until(pilot, lambda: "1 uncommitted file" in screen_text(app))
@@ -181,16 +187,10 @@ def test_unsafe_removal_needs_the_name_and_undo_previews_what_it_restores(repo: 
                 and "new.txt" in screen_text(app)
             ),
         )
-        assert app.focused is not None and app.focused.id == "leave", "the harmless button has the focus"
-        override = dialog.query_one("#override", Input)
-        assert override.visible
-        override.focus()
+        assert app.focused is not None and app.focused.id == "override", "a person types the name first"
         await pilot.press(*"feat-ap", "enter")
-        await wait_until(
-            pilot, lambda: len(command_log.of(app).entries()) == 1 and not app.screen.query_one("#act").disabled
-        )
-        assert tree.path.exists(), "the name was not the whole name"
-        override.focus()
+        await wait_until(pilot, lambda: "Type feat-api to remove it anyway" in toasts(app))
+        assert tree.path.exists() and not command_log.of(app).entries(), "the name was not the whole name"
         await pilot.press("i", "enter")
         await wait_until(pilot, lambda: app.screen is not dialog and not tree.path.exists())
         assert "--force" in command_log.of(app).entries()[-1].command
@@ -198,6 +198,39 @@ def test_unsafe_removal_needs_the_name_and_undo_previews_what_it_restores(repo: 
         await wait_until(pilot, lambda: "restores feat-api" in screen_text(app) and "feat/api" in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: tree.path.exists())
+
+    run_dashboard(repo, play)
+
+
+def test_the_name_is_typed_first_and_enter_makes_the_worktree(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("n", *"payments", "enter")  # before the types are read
+        made = repo.path.parent / "app.worktrees" / "feat-payments"
+        await wait_until(pilot, lambda: (made / ".git").exists() and len(app.screen_stack) == 1)
+
+    run_dashboard(repo, play)
+
+
+def test_a_name_typed_before_the_reasons_are_known_removes_a_worktree_with_changes(repo: Repo) -> None:
+    tree = repo.worktree("feat-api")
+    tree.write("README.md", "changed\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "feat-api" in screen_text(app))
+        select(app, "feat-api")
+        await pilot.press("D", *"feat-api", "enter")
+        await wait_until(pilot, lambda: not tree.path.exists() and len(app.screen_stack) == 1)
+
+    run_dashboard(repo, play)
+
+
+@pytest.mark.parametrize(("typed", "wanted"), [("fix/login", "fix-login"), ("fix: login", "fix-login")])
+def test_a_type_typed_into_the_name_is_chosen(repo: Repo, typed: str, wanted: str) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("n")
+        await wait_until(pilot, lambda: "‹feat›" in screen_text(app))
+        await pilot.press(*typed.replace(" ", ""))
+        await wait_until(pilot, lambda: "‹fix›" in screen_text(app) and wanted in screen_text(app))
 
     run_dashboard(repo, play)
 
@@ -309,7 +342,7 @@ def test_dialog_shows_progress_and_escape_cancels(repo: Repo) -> None:
         results = shown(app, repo, slow)
         await wait_until(pilot, lambda: "Slow" in screen_text(app))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "first step" in screen_text(app) and "esc stops it" in screen_text(app))
+        await wait_until(pilot, lambda: "first step" in screen_text(app) and "Esc cancels" in screen_text(app))
         await pilot.press("escape")
         await wait_until(pilot, lambda: "✗ it was cancelled" in screen_text(app))
         assert command_log.of(app).entries()[-1].state == "cancelled"
@@ -336,13 +369,13 @@ def test_progress_is_shown_as_soon_as_it_is_reported(repo: Repo) -> None:
         app.push_screen(WithoutClock(slow, {}, lambda: Context(database=paths.default_database(), repo=str(repo.path))))
         await wait_until(pilot, lambda: "Slow" in screen_text(app) and "checking…" not in screen_text(app))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "esc stops it" in screen_text(app) and "second step" in screen_text(app))
+        await wait_until(pilot, lambda: "Esc cancels" in screen_text(app) and "second step" in screen_text(app))
         await pilot.press("escape")
         await wait_until(pilot, lambda: "✗ it was cancelled" in screen_text(app))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "esc stops it" in screen_text(app) and "second step" in screen_text(app))
+        await wait_until(pilot, lambda: "Esc cancels" in screen_text(app) and "second step" in screen_text(app))
         assert screen_text(app).count("second step") == 1, "the progress of the attempt before is over"
-        assert re.search(r"esc stops it  \d{1,2}s", screen_text(app)), "the time is that of this attempt"
+        assert re.search(r"Working… \d{1,2}s \(Esc cancels\)", screen_text(app)), "the time is that of this attempt"
         slow.go_on.set()
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
@@ -358,7 +391,7 @@ def test_second_escape_closes_a_dialog_whose_action_does_not_stop(repo: Repo) ->
         await pilot.press("enter")
         await wait_until(pilot, lambda: "first step" in screen_text(app))
         await pilot.press("escape")
-        await wait_until(pilot, lambda: "stopping" in screen_text(app))
+        await wait_until(pilot, lambda: "Stopping" in screen_text(app))
         await pilot.press("escape")
         await wait_until(pilot, lambda: results == [None])
         assert command_log.of(app).entries()[-1].state == "running"

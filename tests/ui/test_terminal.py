@@ -390,6 +390,6 @@ def end_it(terminal: Terminal, how: str) -> None:
     else:  # while a claim is written
         seen = len(terminal.output)
         terminal.send(b"c")
-        terminal.until(lambda: b"Leave" in terminal.output[seen:])
+        terminal.until(lambda: b"Cancel" in terminal.output[seen:])
         terminal.send(b"\r")
         terminal.signal(signal.SIGTERM)

@@ -34,7 +34,7 @@ def test_claim_release_remove_undo_review(
         tmux.until("Claim feat-api")
         tmux.asked()
         tmux.keys("Enter")
-        now = tmux.until(lambda now: owned(now, "ada-1") and "Leave" not in now)
+        now = tmux.until(lambda now: owned(now, "ada-1") and "Cancel" not in now)
         assert max(len(line.rstrip()) for line in now.splitlines()) in range(size[0] - 8, size[0] + 1), now
         assert holder(forge) == "ada-1"
 
@@ -53,7 +53,7 @@ def test_claim_release_remove_undo_review(
         tmux.asked()
         tmux.keys("Enter")
         tmux.until(lambda _: (api / "README.md").exists())
-        tmux.until(lambda now: owned(now, "human") and "Leave" not in now)
+        tmux.until(lambda now: owned(now, "human") and "Cancel" not in now)
 
         tmux.keys("v")  # review
         tmux.asked()
@@ -63,7 +63,7 @@ def test_claim_release_remove_undo_review(
         tmux.until(lambda _: tmux.value("window_name") == "review-123")  # a shell in the new worktree
         assert Path(tmux.value("pane_current_path")).name == "review-123"
         tmux.select_first_window()
-        tmux.until(lambda now: owned(now, "human", "review-123") and "Leave" not in now)
+        tmux.until(lambda now: owned(now, "human", "review-123") and "Cancel" not in now)
         worktrees = ran("list", "--json", cwd=forge.app.path).data["worktrees"]
         review = next(row for row in worktrees if row["worktree_name"] == "review-123")
         assert (Path(review["path"]) / "feat-add-auth.txt").exists()

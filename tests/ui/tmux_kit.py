@@ -90,7 +90,7 @@ class Tmux:
 
     def asked(self) -> None:
         """A dialog is open and has its focus."""
-        self.until("Leave")
+        self.until("Cancel")
         self.rest()
 
     def rest(self) -> None:

@@ -49,11 +49,24 @@ class ClaimAction(Action):
         claim_options.AGENT,
         claim_options.SESSION,
         Option("wait", "wait in line for at most this long if it is taken", value="SECONDS", number=True),
-        Option("ttl", "show the claim as stale after this long without a heartbeat", value="SECONDS", number=True),
+        Option(
+            "ttl",
+            "show the claim as stale after this long without a heartbeat",
+            value="SECONDS",
+            number=True,
+            label="Expires in s",
+        ),
         Option("task", "the task this claim is for", value="TASK"),
         Option("pid", "the agent's process; once it is dead, the next agent can claim", value="PID", number=True),
-        Option("takeover", "take a stale claim from its owner", overrides=("stale",)),
-        Option("force", "take the claim from any owner (needs --reason)", overrides=_TAKEN),
+        Option(
+            "takeover", "take a stale claim from its owner", overrides=("stale",), label="Take over the stale claim"
+        ),
+        Option(
+            "force",
+            "take the claim from any owner (needs --reason)",
+            overrides=_TAKEN,
+            label="Take the claim from its owner",
+        ),
         Option(
             "reason", "the reason, for the earlier owner and the log", value="TEXT", goes_with=("takeover", "force")
         ),

@@ -48,11 +48,13 @@ class ReleaseAction(Action):
             "dirty-ok",
             "release despite uncommitted changes, which stay as they are",
             overrides=("dirty", "dirty-unknown"),
+            label="Release with uncommitted changes",
         ),
         Option(
             "force",
             "release despite uncommitted changes; another owner's claim too (needs --reason)",
             overrides=("not-owner",),
+            label="Release another owner's claim",
         ),
         Option("reason", "the reason, for the owner and the log", value="TEXT", goes_with=("force",)),
         Option("outcome", "the result of the claim's task", value="OUTCOME", choices=tuple(REPORTABLE_OUTCOMES)),

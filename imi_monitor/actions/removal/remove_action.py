@@ -41,6 +41,7 @@ class _RemovalAction(Action):
     arguments = _ARGUMENTS
     options: tuple[Option, ...] = _OPTIONS
     dangerous = True
+    tone = "danger"
     how = "removed"
 
     def preview(self, context: Context, request: Request) -> Preview:
@@ -137,7 +138,7 @@ class RemoveAction(_RemovalAction):
     dialog_options = ("delete-branch",)
     options: tuple[Option, ...] = (
         *_OPTIONS,
-        Option("delete-branch", "delete the branch too, if it is proven to be merged"),
+        Option("delete-branch", "delete the branch too, if it is proven to be merged", label="Delete the branch too"),
         Option("delete-remote", "delete the branch on this remote too, if merged and not moved there", value="REMOTE"),
     )
 

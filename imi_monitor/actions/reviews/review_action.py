@@ -46,7 +46,7 @@ class ReviewAction(Action):
     returns_path = True
     opens_worktree = True
     arguments = (
-        Argument("pr", "123, #123, the address of its page, or owner:branch"),
+        Argument("pr", "123, #123, the address of its page, or owner:branch", label="Pull request"),
         Argument("repo", "a repository: a path, or a name from the registry", optional=True),
     )
     options = (Option("agent", "your name, for the log", value="ID", aliases=("agent-id", "yi-id")),)

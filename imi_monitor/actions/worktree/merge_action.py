@@ -61,13 +61,14 @@ class MergeAction(Action):
     )
     options = (
         Option("into", "the branch to merge into (default: the worktree's base, else the trunk)", value="BRANCH"),
-        Option("no-ff", "create a merge commit even if a fast-forward is possible"),
+        Option("no-ff", "create a merge commit even if a fast-forward is possible", label="Always make a merge commit"),
         Option("message", "the merge commit's message", value="TEXT", aliases=("m",)),
         Option("dry-run", "only show what would happen, including conflicts"),
-        Option("close", "put the worktree into the trash afterwards"),
+        Option("close", "put the worktree into the trash afterwards", label="Move it to the trash afterwards"),
         Option("agent", "who you are, if you hold a claim", value="ID", aliases=("agent-id", "yi-id")),
     )
     dangerous = True
+    tone = "success"
     dialog_options = ("into", "no-ff", "message", "close")
 
     def consequences(self, context: Context, request: Request) -> list[str]:

@@ -46,11 +46,13 @@ class RenameAction(Action):
     more = """A branch that has been pushed under its name keeps it, so that its pull request keeps its branch."""
     arguments = (
         Argument("name", "the worktree"),
-        Argument("new", "its new name; a known prefix such as feat- is kept"),
+        Argument("new", "its new name; a known prefix such as feat- is kept", label="New name"),
     )
     options = (
-        Option("keep-branch", "leave the branch's name as it is"),
-        Option("force", "even while processes run inside", overrides=("in-use",)),
+        Option("keep-branch", "leave the branch's name as it is", label="Keep the branch's name"),
+        Option(
+            "force", "even while processes run inside", overrides=("in-use",), label="Even while processes run inside"
+        ),
         Option("agent", "who you are, if you hold the claim", value="ID", aliases=("agent-id", "yi-id")),
     )
 

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -32,8 +32,8 @@ from imi_monitor.ui.dialogs.form import Form, TextField, fields
 from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
 
 PREVIEW_DELAY = 0.25  # seconds without a key
-_PROGRESS_LINES = 6
 _LONGEST_LABEL = 14  # of a button
+_VARIANTS: dict[str, ButtonVariant] = {"danger": "error", "success": "success", "neutral": "primary"}
 _FRAME_HEIGHT, _OVERRIDE_HEIGHT = 8, 2  # lines of border, title and buttons; of the field for the name
 
 
@@ -51,7 +51,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
     context, for worktrees of different repositories.
     """
 
-    BINDINGS = [("escape", "leave", "Leave"), ("pagedown", "scroll(1)", "Down"), ("pageup", "scroll(-1)", "Up")]
+    BINDINGS = [("escape", "leave", "Cancel"), ("pagedown", "scroll(1)", "Down"), ("pageup", "scroll(-1)", "Up")]
 
     class Progressed(Message):
         """The running action reported its progress."""
@@ -73,7 +73,9 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
         self._targets = _targets(action, values, open_context, names)
         self._action_run: ActionRun | None = None
         self._started_at = 0.0
-        self._progress: list[str] = []
+        self._progress = ""
+        self._opens = True  # keys may come that were typed before it had a focus
+        self._submits_later = False  # enter was pressed before it was known what can be done
         self._outcome: Outcome | None = None  # of several worktrees: shown before it is returned
         self._previews: BackgroundQuery[list[Preview]] = BackgroundQuery(self, self._show_previews, pause=PREVIEW_DELAY)
         self._override_values: dict[str, object] = {}
@@ -82,16 +84,16 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
     # -- appearance -------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog" + (" -dangerous" if self._action.dangerous else "")):
+        with Vertical(classes=f"dialog -{self._action.tone}"):
             yield Static(self._title(), classes="title")
             with VerticalScroll(classes="lines", can_focus=False):
                 yield Static(dialog_text.purpose(self._action.help), classes="help")
                 yield Form(fields(self._action, self._given))
                 yield Static(dialog_text.checking(), id="said")
-            yield TextField(f"type {self._name_shown} to do it anyway", "override")
+            yield TextField(f"Type {self._name_shown} to {self._act_word} it anyway", "override")
             with Horizontal(classes="buttons"):
-                yield _InstantButton(Content("Leave"), id="leave", compact=True)
-                variant: ButtonVariant = "error" if self._action.dangerous else "primary"
+                yield _InstantButton(Content("Cancel"), id="leave", compact=True)
+                variant = _VARIANTS[self._action.tone]
                 yield _InstantButton(Content(self._act_label), id="act", variant=variant, compact=True)
 
     @property
@@ -102,6 +104,11 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
     @property
     def _name_shown(self) -> str:
         return safe(self._targets[0].name or "", 60)
+
+    @property
+    def _act_word(self) -> str:
+        """The verb of the action's label: `remove`."""
+        return self._action.label.split()[0].lower()
 
     @property
     def _act_label(self) -> str:
@@ -123,12 +130,33 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
         # its line is reserved, so that no button moves when it appears
         override.display, override.visible = type(self._action).override is not Action.override, False
         self._focus_harmless()
+        self.call_later(self._opened)  # behind the keys that wait already
         self._offer_choices()
         self._update_preview()
 
+    def _opened(self) -> None:
+        self._opens = False
+
     def _focus_harmless(self) -> None:
-        """Focus the first required field; else the button for leaving if the action is dangerous."""
+        """Focus the first field to type in; else the button for leaving if the action is dangerous."""
         (self.form.first() or self.query_one("#leave" if self._action.dangerous else "#act")).focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """Pass on what no widget has taken: keys typed before the dialog had a focus, and a name typed on a button.
+
+        The name is the one that overrides a refusal; its field appears with the first letter.
+        """
+        focused, override = self.focused, self.query_one("#override", TextField)
+        if event.is_printable and isinstance(focused, Button) and override.display and self._action_run is None:
+            override.visible = True
+            override.focus()
+            focused = override
+        if isinstance(focused, Input) and event.is_printable:  # an Input takes what it gets itself
+            event.stop()
+            focused.post_message(events.Key(event.key, event.character))
+        elif isinstance(focused, Input) and event.key == "enter" and self._opens:
+            event.stop()
+            self._submits_later = True
 
     def on_resize(self) -> None:
         """Let the text scroll, so that title and buttons are always visible."""
@@ -156,6 +184,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
                     self._show(dialog_text.refusal(found))
                 else:
                     self.form.offer(field.name, found)
+        self._submit_if_asked()
 
     def _choices(self, name: str) -> list[str]:
         with self._targets[0].open_context() as context:
@@ -182,7 +211,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
         """Return the action's arguments, or the text that says what is wrong with them."""
         missing = self.form.missing
         if missing is not None:
-            return dialog_text.missing(missing.name)
+            return dialog_text.missing(missing.label)
         try:
             return {**self._values, **self.form.values()}
         except ImiError as error:
@@ -215,6 +244,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
             self._show(dialog_text.previews([target.name for target in self._targets], answer))
             for preview in answer:
                 self.form.show_overrides(refusal_kinds(preview.refusal))
+        self._submit_if_asked()
 
     def _offer_override(self, refusal: ImiError | None) -> None:
         """Show the fields that override this refusal, and the field for the name if the action wants it typed."""
@@ -222,18 +252,45 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
         name = self._targets[0].name
         values = self._action.override(refusal, name) if refusal is not None and name is not None else None
         self._override_values = values or {}
-        self.query_one("#override", Input).visible = values is not None
+        override = self.query_one("#override", Input)
+        had_focus = self.focused is override
+        override.visible = values is not None
+        if override.visible and isinstance(self.focused, Button):
+            override.focus()
+        elif had_focus and not override.visible:
+            self._focus_harmless()
 
     # -- running ----------------------------------------------------------------------------------------------------
 
-    @on(Form.Submitted)
     @on(Input.Submitted, "#override")
+    def _name_entered(self) -> None:
+        """Act when the name is the right one; until the reasons are known, remember that enter was pressed."""
+        override = self.query_one("#override", Input)
+        if self._previews.busy:
+            self._submits_later = True
+        elif override.value.strip() == self._targets[0].name:
+            self._submit()
+        else:
+            self.app.notify(f"Type {self._name_shown} to {self._act_word} it anyway", markup=False)
+
+    def _submit_if_asked(self) -> None:
+        """Go on with an enter that came too early."""
+        if self._submits_later:
+            self._submits_later = False
+            override = self.query_one("#override", Input)
+            if override.visible:
+                self._name_entered()
+            elif not override.value or override.value.strip() == self._targets[0].name:
+                self._submit()
+
+    @on(Form.Submitted)
     @on(Button.Pressed, "#act")
     def _submit(self) -> None:
         if self._action_run is not None:
             return
         missing = self.form.missing
         if missing is not None:
+            self._submits_later = missing.chosen  # its values are being read
             self.form.focus_field(missing)
             return
         values = self._entered_values()
@@ -249,7 +306,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
     async def _run_action(self, values: dict[str, object]) -> None:
         run = self._action_run = ActionRun(self._action, command_log.of(self.app), self._report_progress)
         self._previews.cancel()
-        self._started_at, self._progress = time.monotonic(), []
+        self._started_at, self._progress = time.monotonic(), ""
         self._set_busy(True)
         clock = self.set_interval(1.0, self._show_progress)
         try:
@@ -288,7 +345,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
         self.query_one("#override", Input).disabled = busy
         self.query_one("#act", Button).disabled = busy
         leave = self.query_one("#leave", Button)
-        leave.label = Content("Cancel" if busy else "Leave")
+        leave.label = Content("Stop" if busy else "Cancel")
         if busy:
             leave.focus()
             self._show_progress()
@@ -302,7 +359,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
         self.post_message(self.Progressed(line))
 
     def on_action_dialog_progressed(self, message: Progressed) -> None:
-        self._progress = [*self._progress, message.line][-_PROGRESS_LINES:]
+        self._progress = message.line
         self._show_progress()
 
     def _show_progress(self) -> None:

@@ -45,6 +45,7 @@ class ActionRun:
         self._action = action
         self._log = log
         self._progress = progress
+        self._place = ""  # of the worktree among several
         self._stop = threading.Event()
 
     def cancel(self) -> None:
@@ -62,19 +63,24 @@ class ActionRun:
                 results.append(TargetResult(target, ImiError("not begun: it was cancelled before", code="cancelled")))
                 continue
             if len(targets) > 1:
-                self._progress(f"{len(results) + 1} of {len(targets)}: {target.name}")
+                self._place = f"{len(results) + 1} of {len(targets)}: {target.name}"
+                self._report("")
             results.append(TargetResult(target, self._run_one(target, values)))
         return results
 
     def _run_one(self, target: ActionTarget, values: dict[str, object]) -> Outcome | ImiError:
         try:
             with target.open_context() as context:
-                context.progress, context.shows_progress, context.cancelled = self._progress, True, self._stop.is_set
+                context.progress, context.shows_progress, context.cancelled = self._report, True, self._stop.is_set
                 return self._run_logged(context, target.request(self._action, values))
         except ImiError as error:
             return error
         except Exception as error:  # noqa: BLE001  shown in the dialog as a sentence
             return unexpected_error(error)
+
+    def _report(self, line: str) -> None:
+        """Report a line of progress, behind the place of the worktree among several."""
+        self._progress(" ".join(filter(None, (self._place, line))))
 
     def _run_logged(self, context: Context, request: Request) -> Outcome:
         # the command line first: the action may fill in arguments that were not given

@@ -26,8 +26,8 @@ def purpose(help: str) -> Content:
     return Content(f"{help[:1].upper()}{help[1:].rstrip('.')}.")
 
 
-def missing(name: str) -> Content:
-    return Content.styled(f"fill in {name}", MUTED)
+def missing(label: str) -> Content:
+    return Content.styled(f"Enter: {label.lower()}", MUTED)
 
 
 def preview(found: Preview) -> Content:
@@ -65,11 +65,13 @@ def results(done: Sequence[TargetResult]) -> Content:
     return _joined(lines)
 
 
-def progress(lines: Sequence[str], seconds: float, *, cancelled: bool) -> Content:
-    """Return the last lines of progress, the time spent, and how to stop it."""
-    state = "stopping at the next safe point… esc closes the dialog" if cancelled else "working… esc stops it"
-    head = Content.styled(f"{state}  {times.age(seconds)}", "$warning" if cancelled else "$accent")
-    return _joined([head, *(Content.styled(_line(text), MUTED) for text in lines)])
+def progress(line: str, seconds: float, *, cancelled: bool) -> Content:
+    """Return the time spent, how to stop it, and the last line of progress."""
+    state, hint = (
+        ("Stopping at the next safe point", "Esc closes the dialog") if cancelled else ("Working", "Esc cancels")
+    )
+    head = Content.styled(f"{state}… {times.age(seconds)} ({hint})", "$warning" if cancelled else "$accent")
+    return _joined([head, Content.styled(_line(line), MUTED)])
 
 
 def _result_lines(

@@ -27,6 +27,7 @@ class FormField:
     """One argument or option that the dialog asks for."""
 
     name: str
+    label: str
     hint: str
     required: bool = False
     flag: bool = False
@@ -46,12 +47,13 @@ def fields(action: Action, given: dict[str, object]) -> list[FormField]:
 
 def _argument_field(action: Action, argument: Argument) -> FormField:
     chosen = type(action).choices is not Action.choices and argument.name == "type"
-    return FormField(argument.name, argument.help, required=True, chosen=chosen)
+    return FormField(argument.name, argument.label, argument.help, required=True, chosen=chosen)
 
 
 def _option_field(option: Option) -> FormField:
     return FormField(
         option.name,
+        option.label,
         option.help,
         flag=not option.value,
         number=option.number,
@@ -90,13 +92,13 @@ class Form(Vertical):
             row.display = field.name in self._shown
             with row:
                 if not field.flag:
-                    yield Static(Content(field.name), classes="label")
+                    yield Static(Content(field.label), classes="label")
                 yield self._make_input(field)
 
     def _make_input(self, field: FormField) -> Widget:
         name = f"ask-{field.name}"
         if field.flag:
-            return TickBox(f"{field.name}: {field.hint}", id=name)
+            return TickBox(field.label, id=name)
         return ChoiceInput(id=name) if field.chosen else TextField(field.hint, name)
 
     def _input(self, field: FormField) -> Widget:
@@ -108,9 +110,9 @@ class Form(Vertical):
         return next((field for field in self.fields if field.required and not self._text(field)), None)
 
     def first(self) -> Widget | None:
-        """Return the input of the first required field."""
-        field = next((field for field in self.fields if field.required), None)
-        return self._input(field) if field else None
+        """Return the input of the first required field to type in, else of the first required one."""
+        required = sorted((field for field in self.fields if field.required), key=lambda field: field.chosen)
+        return self._input(required[0]) if required else None
 
     def focus_field(self, field: FormField) -> None:
         self._input(field).focus()
@@ -138,6 +140,16 @@ class Form(Vertical):
             if not needed:
                 self._shown.discard(field.name)
 
+    def _take_type_from_name(self) -> None:
+        """Choose the type that a name begins with: `fix/login`, `fix: login`."""
+        inputs = {field.name: self._input(field) for field in self.fields if field.name in ("type", "name")}
+        kind, name = inputs.get("type"), inputs.get("name")
+        if isinstance(kind, ChoiceInput) and isinstance(name, TextField):
+            prefix, separator, rest = _split_type(name.value)
+            if separator and prefix in kind.values:
+                kind.choose(prefix)
+                name.value = rest.lstrip()
+
     def _is_ticked(self, field: FormField) -> bool:
         widget = self._input(field)
         return isinstance(widget, TickBox) and widget.value
@@ -157,6 +169,7 @@ class Form(Vertical):
     def _input_changed(self, event: Message) -> None:
         event.stop()
         if self.is_mounted:
+            self._take_type_from_name()
             self._update_rows()
         self.post_message(self.Changed())
 
@@ -165,6 +178,12 @@ class Form(Vertical):
     def _input_submitted(self, event: Message) -> None:
         event.stop()
         self.post_message(self.Submitted())
+
+
+def _split_type(text: str) -> tuple[str, str, str]:
+    """Return what is before the first `/` or `:`, that sign, and the rest."""
+    sign = next((char for char in text if char in "/:"), "")
+    return text.partition(sign) if sign else (text, "", "")
 
 
 def _parse_number(name: str, text: str) -> float:

@@ -31,7 +31,7 @@ class FormInput(Widget, can_focus=True):
 
 
 class ChoiceInput(FormInput):
-    """All values side by side, the chosen one marked: ← → (or h l) choose, a letter jumps, a click picks.
+    """All values side by side, the chosen one marked: ← → choose, a click picks. Letters change nothing.
 
     The line scrolls sideways where the values do not fit.
     """
@@ -40,10 +40,7 @@ class ChoiceInput(FormInput):
     ChoiceInput { height: 1; width: 1fr; background: $boost; }
     ChoiceInput:focus { background: $surface-lighten-1; }
     """
-    BINDINGS = [
-        Binding("left,h", "step(-1)", "Previous", show=False),
-        Binding("right,l", "step(1)", "Next", show=False),
-    ]
+    BINDINGS = [Binding("left", "step(-1)", "Previous", show=False), Binding("right", "step(1)", "Next", show=False)]
 
     at = reactive(0)
 
@@ -74,15 +71,9 @@ class ChoiceInput(FormInput):
         if self._values:
             self.at = (self.at + by) % len(self._values)
 
-    def on_key(self, event: events.Key) -> None:
-        letter = event.character
-        if letter is None or not letter.isalnum() or letter in "hl" or not self._values:
-            return
-        order = [*range(self.at + 1, len(self._values)), *range(self.at + 1)]
-        hit = next((index for index in order if self._values[index].startswith(letter)), None)
-        if hit is not None:
-            self.at = hit
-            event.stop()
+    def choose(self, value: str) -> None:
+        """Mark one of the values."""
+        self.at = self._values.index(value)
 
     def on_click(self, event: events.Click) -> None:
         for index, (start, end) in enumerate(self._places()):
