@@ -98,10 +98,10 @@ def _with_sessions(picture: Picture) -> str:
 
 def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(times, "clock", sample_snapshots.clock)
-    ours = {"TZ": "UTC", "IMI_HOST": sample_snapshots.HOST, "IMI_AGENT_ID": "ada", "USER": "ada"}
+    ours = {"TZ": "UTC", "IMI_HOST": sample_snapshots.HOST, "IMI_AGENT_ID": "ada", "USER": "ada", "VISUAL": "/bin/sh"}
     for name, value in {**ours, "TERM": "xterm-256color", "COLORTERM": "truecolor"}.items():
         monkeypatch.setenv(name, value)
-    for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "SSH_TTY", "EDITOR", "VISUAL"):
+    for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "SSH_TTY", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(command_conditions, "git_screen", lambda: "")  # whatever is installed here
     monkeypatch.setattr(menu_entries, "installed", lambda program: program in ("claude", "codex"))
