@@ -374,7 +374,7 @@ def test_a_missing_work_tree(repo: Repo) -> None:
     assert "No such file" in failure(lambda: Git(f"{repo.path}/.git", None, "/gone").run("status")).sentence
 
 
-def test_a_repository_of_another_user_is_refused(repo: Repo) -> None:  # rules 26, 29
+def test_a_repository_of_another_user_is_refused(repo: Repo, count_git: Callable[[], int]) -> None:  # rules 26, 29
     """With --git-dir, git itself does not check the owner."""
     if os.geteuid() != 0:
         pytest.skip("needs root to give a repository away")
@@ -385,6 +385,9 @@ def test_a_repository_of_another_user_is_refused(repo: Repo) -> None:  # rules 2
     assert "safe.directory" in error.sentence
     git("config", "--global", "safe.directory", str(repo.path), cwd=Path("/"))
     of(repo).run("status")
+    before = count_git()
+    of(repo).run("status")
+    assert count_git() == before + 1, "git is asked only once in a while whether it accepts it"
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,12 @@ def test_an_explanation_line_by_line() -> None:
     ]
 
 
+def test_a_table_has_a_text_beside_each_name() -> None:
+    lines = agent_text.table([agent("running", "one"), agent("running", "two")], NOW, {"two": "[claims it]"})
+    assert sorted(line.split("  ")[0] for line in lines) == ["one", "two [claims it]"]
+    assert not any("[" in line for line in agent_text.table([agent("running", "one")], NOW))
+
+
 def test_hostile_text_is_harmless_and_data_is_json() -> None:
     bad = "\x1b]52;c;eA==\x07[red]\u202e\n"
     one = agent("waiting_for_input", bad, detail=bad, tool=ToolCall(bad, bad))

@@ -62,6 +62,13 @@ def test_two_sources_about_one_end_of_a_turn() -> None:
     assert state(said("hook", RUNNING, 1, *STOPPED), said("transcript", CANCELLED, 1.2)) == RUNNING, "a new prompt"
 
 
+def test_of_events_at_one_moment_the_better_source_counts() -> None:
+    """Two programs write down the same thing, one a little later than the other."""
+    for apart, expected in ((0.0, RUNNING), (0.05, RUNNING), (0.051, COMPLETED)):
+        better, later = said("transcript", RUNNING, 1 + apart), said("hook", COMPLETED, 1)
+        assert state(better, later) == expected, apart
+
+
 def test_process_evidence_refines_nothing() -> None:
     guess = Evidence("process", RUNNING, ago(60), "busy", standing=True)
     assert state(asked(3), guess) == WAITING

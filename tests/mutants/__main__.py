@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -36,6 +37,8 @@ def main(words: list[str]) -> int:
     drawn = draw(modules, options.count, options.seed)
     print(f"{len(drawn)} changes, seed {options.seed}", flush=True)
     os.nice(10)
+    for ending in (signal.SIGINT, signal.SIGTERM):  # also in the background, where a shell has them ignored
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="imi-mutants-", ignore_cleanup_errors=True) as folder:
         results = _try_all(drawn, Path(folder), options.jobs)
     return _report(results)
