@@ -91,6 +91,9 @@ def connect(
     connection.notes = changes
     connection.named = path if os.path.isabs(path) else real
     connection.identity = checked.identify(connection.named)
+    if connection.has_wal and connection.identity is not None and None in connection.identity:
+        schema_version(connection)  # the log was switched on just now: the first query makes its files
+        connection.identity = checked.identify(connection.named)
     return connection
 
 

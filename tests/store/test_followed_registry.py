@@ -194,6 +194,15 @@ def test_a_transaction_in_a_schema_of_a_newer_imi_is_refused(path: Path) -> None
         assert len(events.list_events(connection, 0)) == 1
 
 
+def test_a_copy_without_a_log_is_used_at_once(path: Path, tmp_path: Path) -> None:
+    """As `VACUUM INTO` and backups make it: the first connection switches the log on."""
+    with closing(db.connect(str(path))) as connection:
+        connection.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
+    write(tmp_path / "copy.db", "second")
+    with closing(db.connect(str(tmp_path / "copy.db"))) as connection:
+        assert [event.type for event in events.list_events(connection, 0)] == ["first", "second"]
+
+
 def test_a_link_that_points_elsewhere_is_followed(path: Path, tmp_path: Path) -> None:
     link, other = tmp_path / "link.db", tmp_path / "other" / "iMi.db"
     write(other, "other")
