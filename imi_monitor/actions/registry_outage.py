@@ -29,8 +29,8 @@ class RegistryOutage:
         self._sentence: str | None = None
 
     def wait(self, error: RegistryError) -> None:
-        """Pause before the next attempt; raises an error that the next attempt would not change."""
-        if not is_about_file(error):
+        """Pause before the next attempt; raises an error that no attempt of this process will change."""
+        if not is_about_file(error) or error.code == registry_file.NEWER_CODE:
             raise error
         self._context.handle_registry_error(error)
         if error.code == registry_file.REPLACED_CODE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import traceback
 
 from imi_monitor import paths
@@ -40,10 +41,19 @@ def recorded(error: BaseException) -> ImiError:
     what = safe(_without_secrets(_described(error)), 200)
     where = _write(error)
     kept = f"details are in {safe(where)}" if where else "the log could not be written either"
+    replaced = _replaced_program()
+    if replaced is not None:
+        return ImiError(f"{replaced} ({what}; {kept})", code="upgraded")
     refused = _refused_by_system(error)
     if refused is not None:
         return ImiError(f"the system refused: {refused} ({kept})", code="system")
     return ImiError(f"something went wrong inside imi ({what}): {kept}; please report it", code="internal")
+
+
+def _replaced_program() -> str | None:
+    """What became of imi's own files; None if they are the same, or if the process did not note them at its start."""
+    installation = sys.modules.get("imi_monitor.installation")
+    return installation.problem() if installation is not None else None
 
 
 def _refused_by_system(error: BaseException) -> str | None:

@@ -20,6 +20,7 @@ MODULES = (
     "imi_monitor.sources.collisions_source",
     "imi_monitor.sources.disk_source",
     "imi_monitor.sources.agents.agents_source",
+    "imi_monitor.sources.installation_source",
     "imi_monitor.auto_claim",  # also an action: it stands above this package
     "imi_monitor.auto_sync",  # likewise
 )

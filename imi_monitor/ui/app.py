@@ -25,7 +25,7 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.timer import Timer
 
-from imi_monitor import paths
+from imi_monitor import installation, paths
 from imi_monitor.actions.action import Request
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
@@ -202,8 +202,10 @@ class ImiApp(CrashSafeApp):
                         self._drawn_at = time.monotonic()
         except Exception as error:  # noqa: BLE001  the dashboard stays open with what it has
             log_error(error)
-            sentence = getattr(error, "sentence", f"{type(error).__name__}: {error}")
-            self.home.show_trouble(Content.styled(f" ? {safe(sentence, 300)}", "$error"))
+            sentence = str(installation.problem() or getattr(error, "sentence", f"{type(error).__name__}: {error}"))
+            self.home.engine_trouble = Content.styled(f" ? nothing is read any more: {safe(sentence, 300)}", "$error")
+            self.home.draw()
+            self.home.show_trouble(self.home.engine_trouble)
 
     def follow_order(self) -> None:
         """Let the engine measure disk use while the list is ordered by it."""

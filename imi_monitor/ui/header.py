@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.style import Style
 
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.installation import RESTART
 from imi_monitor.model import attention, times
 from imi_monitor.model.agent import WORKING
 from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Snapshot, Worktree
@@ -123,6 +124,8 @@ def _right(facts: SnapshotFacts | None, badges: HeaderBadges, width: int, now: d
         parts.append(_badge("read-only", "bold $warning", "app.do('help')"))
     if badges.paused:
         parts.append(_badge("⏸ paused", "reverse bold", "app.do('pause')"))
+    if facts is not None and any(why.endswith(RESTART) for _, _, why in troubles(facts)):
+        parts.append(_badge(RESTART, "reverse bold $warning", "app.do('trouble')"))
     stale = stale_age(facts) if facts else ""
     if stale:
         parts.append(_badge(f"stale {stale}", "bold $error", "app.do('trouble')"))

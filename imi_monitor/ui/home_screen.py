@@ -91,6 +91,7 @@ class HomeScreen(FastScreen):
         self._header_since = self._header_until = FOREVER  # the header reads the same between these moments
         self._header_shown = Content("")
         self._trouble_shown = Content("")
+        self.engine_trouble: Content | None = None  # why there are no more snapshots
 
     def compose(self) -> ComposeResult:
         yield ClickableLine(id="header")
@@ -206,7 +207,7 @@ class HomeScreen(FastScreen):
             self._header_shown = line
             self.query_one("#header", Static).update(line, layout=False)
         if self.facts is not None:
-            self.show_trouble(header.trouble_line(self.facts, width))
+            self.show_trouble(self.engine_trouble or header.trouble_line(self.facts, width))
 
     def show_trouble(self, line: Content) -> None:
         """Show a line below the header; an empty one hides it."""

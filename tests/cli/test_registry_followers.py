@@ -16,7 +16,6 @@ from tests.helpers import ROOT, Repo, imi, imi_argv
 
 FAULTS: dict[str, Callable[[Path], None]] = {
     "is damaged": registry_faults.overwrite_header,
-    "by a newer imi": registry_faults.make_newer,
     "is gone, but the ballast": registry_faults.delete_registry,
     "is empty, but the ballast": registry_faults.empty_registry,
 }
