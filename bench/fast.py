@@ -36,6 +36,7 @@ WITHOUT = (
     ("claim: interpreter shutdown instead of os._exit", "import atexit", _CLAIM),
     ("claim: default garbage collection", "import gc; gc.set_threshold = lambda *_: None", _CLAIM),
     ("verify-lock: tomllib instead of the scan", "import tomllib", _VERIFY),
+    ("claim: tomllib instead of the plain parser", "import tomllib", _CLAIM),
     ("release: signal instead of _signal", "import signal", _RELEASE),
     ("list: dataclasses instead of frozen_dataclass", "import dataclasses", _LIST),
     ("list: json instead of json_reader", "import json", _LIST),

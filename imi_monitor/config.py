@@ -10,7 +10,7 @@ import os
 import stat
 
 from imi_monitor import paths
-from imi_monitor.fast import toml_scan
+from imi_monitor.fast import plain_toml, toml_scan
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -254,11 +254,9 @@ def _read_file(settings: Settings, path: str, *, trusted: bool) -> None:
         return
     if not content.strip():
         return
-    import tomllib
-
     try:
         text = content.decode("utf-8")
-        tree = tomllib.loads(text)
+        tree = _parse(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are both ValueErrors
         sentence = f"{safe(path)} is not valid TOML: {safe(str(error))}"
         settings.problems.append(("", UsageError(sentence, code="bad-config")))
@@ -271,6 +269,15 @@ def _read_file(settings: Settings, path: str, *, trusted: bool) -> None:
             if number is not None:
                 error.sentence = error.sentence.replace(safe(path), f"{safe(path)} line {number}", 1)
             settings.problems.append((key, error))
+
+
+def _parse(text: str) -> dict[str, object]:
+    plain = plain_toml.parse(text)
+    if plain is not None:
+        return plain
+    import tomllib
+
+    return tomllib.loads(text)
 
 
 def _flat(tree: dict[str, object]) -> Iterator[tuple[str, object]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from imi_monitor import paths
 from tests.helpers import ROOT, Repo, imi
 
 FORBIDDEN = {
@@ -61,6 +62,18 @@ def test_hot_verbs_import_nothing_heavy(where: Repo) -> None:
             name for name in ours if name.startswith(("imi_monitor.ui", "imi_monitor.links", "imi_monitor.sources"))
         }
         assert len(modules) < 75, (words, sorted(modules))
+
+
+def test_a_plain_configuration_needs_no_toml_parser(where: Repo) -> None:
+    imi("claims", cwd=where.path)
+    file = Path(paths.config_file())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(
+        '# mine\n[claims]\nttl_seconds = 600 # ten minutes\n[ui]\ntheme = "light"\n[notify]\nbell = false\n'
+    )
+    for words in (("claim", "feat-x", "--agent", "a"), ("claim", "feat-x"), ("release", "feat-x", "--agent", "a")):
+        modules = _imported(where, *words, env={"IMI_AGENT_ID": "a"})
+        assert not modules & FORBIDDEN, (words, modules & FORBIDDEN)
 
 
 def test_the_list_of_worktrees_imports_nothing_heavy(where: Repo) -> None:
