@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -60,6 +61,28 @@ def contend(database: str, witness: str, start: str, name: str, worktrees: str, 
     connection.close()
 
 
+def contend_all(processes: str, database: str, witness: str, start: str, worktrees: str, grants: str) -> None:
+    """`contend` in that many processes, forked from one that has the modules loaded; each prints its line."""
+    children, failed = set(), False
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(int(processes)):
+            child = os.fork()
+            if child == 0:
+                os.dup2(os.open(os.path.join(folder, str(number)), os.O_CREAT | os.O_WRONLY), 1)
+                contend(database, witness, start, f"agent-{number}", worktrees, grants)
+                os._exit(0)
+            children.add(child)
+        while children:  # the test gives this process up when it takes too long
+            ended, status = os.waitpid(-1, os.WNOHANG)
+            children.discard(ended)
+            failed = failed or (ended != 0 and status != 0)
+            time.sleep(0.01)
+        for number in range(int(processes)):
+            with open(os.path.join(folder, str(number))) as lines:
+                print(lines.read(), end="")
+    sys.exit(failed)
+
+
 def reclaim(database: str, start: str, name: str, worktrees: str) -> None:
     """C3: claim each worktree once, whose holders are all dead; print which were granted."""
     connection = db.connect(database)
@@ -94,7 +117,7 @@ def hold(database: str, name: str) -> None:
     connection.close()
 
 
-MODES: dict[str, Callable[..., None]] = {"contend": contend, "reclaim": reclaim, "hold": hold}
+MODES: dict[str, Callable[..., None]] = {"contend_all": contend_all, "reclaim": reclaim, "hold": hold}
 
 if __name__ == "__main__":
     MODES[sys.argv[1]](*sys.argv[2:])

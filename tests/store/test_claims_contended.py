@@ -28,12 +28,10 @@ def _contend(tmp_path: Path, processes: int, grants: int, worktrees: int) -> lis
     witness, start = tmp_path / "witness", tmp_path / "start"
     witness.mkdir()
     each = grants // processes
-    running = [
-        worker("contend", tmp_path / "r.db", witness, start, f"agent-{number}", str(worktrees), str(each))
-        for number in range(processes)
-    ]
+    running = worker("contend_all", str(processes), tmp_path / "r.db", witness, start, str(worktrees), str(each))
     start.touch()
-    said = [json.loads(process.communicate(timeout=600)[0]) for process in running]
+    said = [json.loads(line) for line in running.communicate(timeout=600)[0].splitlines()]
+    assert running.returncode == 0 and len(said) == processes
     assert sum(each["doubled"] for each in said) == 0
     assert check_history(connection) == each * processes
     assert claims.list_held(connection) == []
