@@ -6,6 +6,7 @@ function there: what another process does between two steps, or an exception tha
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,12 +47,29 @@ def at_event(
         _listeners.remove(listen)
 
 
+@contextmanager
+def recorded(*names: str, below: str | os.PathLike[str] = "") -> Iterator[list[str]]:
+    """The first arguments of all events with these names, such as "open" and "os.scandir", for paths below a folder."""
+    _hook()
+    met: list[str] = []
+
+    def listen(name: str, args: tuple[Any, ...]) -> None:
+        if name in names and isinstance(args[0], str | bytes | os.PathLike):
+            path = os.fsdecode(args[0])
+            if path.startswith(os.fspath(below)):
+                met.append(path)
+
+    _listeners.append(listen)
+    try:
+        yield met
+    finally:
+        _listeners.remove(listen)
+
+
 def fail(code: int) -> Callable[[], None]:
     """An `act` that lets the call fail with this errno."""
 
     def act() -> None:
-        import os
-
         raise OSError(code, os.strerror(code))
 
     return act

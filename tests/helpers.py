@@ -14,10 +14,14 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from imi_monitor.model import times
 from tests import fork_server
 from tests.limits import LIMIT
 
@@ -173,6 +177,11 @@ def tree_hash(root: Path, skip: Sequence[str] = ()) -> dict[str, str]:
             else:
                 found[relative] = f"{stat.S_IFMT(info.st_mode):o} {stat.S_IMODE(info.st_mode):o}"
     return found
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, to: datetime | Callable[[], datetime]) -> None:
+    """Let the program read this time of day from now on: a moment, or what a function returns then."""
+    monkeypatch.setattr(times, "clock", lambda: int((to if isinstance(to, datetime) else to()).timestamp() * 1e9))
 
 
 def wait_for(condition: Callable[[], object], seconds: float = LIMIT) -> None:

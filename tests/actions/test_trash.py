@@ -21,7 +21,7 @@ from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.store import db, operations, trash
 from tests.actions.removal_kit import act, assert_same, fingerprint, process_inside, remove, trash_root, undo
 from tests.audit_events import at_event
-from tests.helpers import Repo, git, imi
+from tests.helpers import Repo, git, imi, set_clock
 
 DAY = 86400.0
 
@@ -33,7 +33,7 @@ class Machine:
         self.wall = times.now()
         self.up = 1000.0
         self.boots = 1
-        monkeypatch.setattr(times, "clock", lambda: int(self.wall.timestamp() * 1e9))
+        set_clock(monkeypatch, lambda: self.wall)
         monkeypatch.setattr(host, "uptime", lambda: self.up)
         real = host.boot()
         monkeypatch.setattr(host, "boot", lambda: f"boot-{self.boots}/" + real.partition("/")[2])

@@ -69,11 +69,16 @@ def test_each_worktree_uses_what_imi_disk_says(repo: Repo) -> None:
     run(main())
 
 
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first measurement starts at once."""
+    monkeypatch.setattr(disk_source, "_GRACE", 0.0)
+
+
 def test_nothing_is_measured_until_it_is_wanted_and_it_stops_when_it_no_longer_is(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, no_grace: None
 ) -> None:
     repo.worktree("feat-one")
-    monkeypatch.setattr(disk_source, "_GRACE", 0.0)
     started: list[int] = []
     ended: list[FinishedProcess] = []
 
@@ -104,10 +109,9 @@ def test_nothing_is_measured_until_it_is_wanted_and_it_stops_when_it_no_longer_i
 
 
 def test_a_changed_worktree_is_measured_again_after_the_pause_and_all_after_a_refresh(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, no_grace: None
 ) -> None:
     tree, other = repo.worktree("feat-one"), repo.worktree("feat-two")
-    monkeypatch.setattr(disk_source, "_GRACE", 0.0)
 
     async def main() -> None:
         source, receiver = DiskSource(), DiskReceiver()
@@ -153,10 +157,9 @@ def test_a_folder_that_cannot_be_read_makes_it_more(repo: Repo) -> None:
 
 
 def test_a_folder_that_is_gone_or_a_process_that_fails_is_unknown(
-    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_grace: None
 ) -> None:
     gone = replace(entries_of(repo, "gone")[1], path=str(tmp_path / "nothing \udcff here"))
-    monkeypatch.setattr(disk_source, "_GRACE", 0.0)
 
     async def main() -> None:
         source, receiver = DiskSource(), DiskReceiver()

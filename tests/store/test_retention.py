@@ -6,15 +6,15 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, RUNNING
 from imi_monitor.store import agents, claim_history, db, events, retention
 from imi_monitor.store.retention import RetentionLimits
+from tests.helpers import set_clock
 from tests.store import session_kit
 from tests.store.session_kit import NOON, act, agent, record_observation
 
@@ -165,11 +165,6 @@ def test_a_running_session_stays_unless_unseen_for_days(kept: sqlite3.Connection
     a_session(kept, "newer", 3)
     a_session(kept, "newest", 4.5)
     assert trim(kept, 1) and names(kept) == ["newer", "newest"]
-
-
-def set_clock(monkeypatch: pytest.MonkeyPatch, to: datetime) -> None:
-    moment = int(to.timestamp() * 1e9)
-    monkeypatch.setattr(times, "clock", lambda: moment)
 
 
 def test_a_wrong_clock_deletes_no_session(kept: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row
 from imi_monitor.ui.preferences import Preferences
+from imi_monitor.ui.views.view import View
 from tests.helpers import Repo
 
 Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
@@ -57,6 +58,12 @@ def screen_text(app: Any) -> str:
 def screen_strips(app: Any) -> list[Strip]:
     strips: list[Strip] = app.screen._compositor.render_strips()
     return strips
+
+
+def set_limits(monkeypatch: pytest.MonkeyPatch, view: type[View], **limits: int) -> None:
+    """Let a view read pages of another size, or keep fewer rows, so that a test needs few rows."""
+    for name, limit in limits.items():
+        monkeypatch.setattr(view, name, limit)
 
 
 def record_terminal_writes(app: ImiApp) -> list[str]:

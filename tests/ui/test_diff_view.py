@@ -20,6 +20,7 @@ from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.widgets.sheet import Sheet
 from tests.git.git_kit import start_conflict
 from tests.helpers import Repo, git
+from tests.limits import LIMIT
 from tests.ui.pilot_kit import run_view, screen_strips, screen_text, wait_until
 
 Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
@@ -139,18 +140,24 @@ def test_diff_follows_a_worktree_that_changes_all_the_time(feat: Repo, repo: Rep
     run_view(repo, "d", play)
 
 
-def test_the_result_of_a_cancelled_read_is_not_shown(feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    released, answered = Event(), Event()
-    real = action.read
+def delay_comparison(monkeypatch: pytest.MonkeyPatch, released: Event, name: str) -> Event:
+    """Let the diff against the trunk be read when `released` is set: one file with this name. Set when it was read."""
+    answered, real = Event(), action.read
 
     def read(context: Any, one: Any, kind: str, *rest: Any, **options: Any) -> Diff:
         if kind != "trunk":
             return real(context, one, kind, *rest, **options)  # type: ignore[arg-type]
-        released.wait(90)
+        assert released.wait(LIMIT)
         answered.set()
-        return Diff((FileDiff("stale.txt", "A", added=1),))
+        return Diff((FileDiff(name, "A", added=1),))
 
     monkeypatch.setattr(action, "read", read)
+    return answered
+
+
+def test_the_result_of_a_cancelled_read_is_not_shown(feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = Event()
+    answered = delay_comparison(monkeypatch, released, "stale.txt")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "return 2" in screen_text(app))
@@ -182,15 +189,7 @@ def test_a_result_that_comes_while_the_view_is_closed_is_dropped(
     feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closing = Event()
-    real = action.read
-
-    def read(context: Any, one: Any, kind: str, *rest: Any, **options: Any) -> Diff:
-        if kind != "trunk":
-            return real(context, one, kind, *rest, **options)  # type: ignore[arg-type]
-        assert closing.wait(60)
-        return Diff((FileDiff("late.txt", "A", added=1),))
-
-    monkeypatch.setattr(action, "read", read)
+    delay_comparison(monkeypatch, closing, "late.txt")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "return 2" in screen_text(app))

@@ -16,7 +16,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views.events_view import EventsView
 from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
-from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
+from tests.ui.pilot_kit import run_dashboard, screen_text, set_limits, wait_until
 
 
 def write(count: int, *, kind: str = "worktree.claimed", tree: str = "feat-api", agent: str = "claude-1") -> None:
@@ -59,7 +59,7 @@ def test_events_view_follows_its_end(repo: Repo, size: tuple[int, int]) -> None:
 
 
 def test_scrolling_up_loads_older_events(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EventsView, "page_size", 50)
+    set_limits(monkeypatch, EventsView, page_size=50)
     write(170)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
@@ -83,8 +83,7 @@ def test_scrolling_up_loads_older_events(repo: Repo, monkeypatch: pytest.MonkeyP
 
 
 def test_events_view_keeps_a_bounded_number_of_events(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EventsView, "page_size", 20)
-    monkeypatch.setattr(EventsView, "max_events", 30)
+    set_limits(monkeypatch, EventsView, page_size=20, max_events=30)
     write(200)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:

@@ -25,7 +25,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.home_screen import HomeScreen
 from imi_monitor.ui.preload import Preload
 from imi_monitor.ui.widgets.row_list import RowList
-from tests.helpers import Repo, imi
+from tests.helpers import Repo, imi, set_clock
 from tests.limits import wait_pid
 from tests.ui import sample_snapshots, snapshot_builder
 from tests.ui.pilot_kit import screen_text
@@ -115,7 +115,7 @@ def test_clock_redraws_only_changed_ages_and_only_without_a_recent_snapshot(monk
             app.stop_clock()
             drawn: list[int] = []
             app.draw = lambda: drawn.append(1)  # type: ignore[method-assign]
-            monkeypatch.setattr(times, "now", lambda: later)
+            set_clock(monkeypatch, lambda: later)
             app.interval = 3600
             app.clock_ticked()
             assert drawn == [], "a snapshot was drawn within the interval"
@@ -177,7 +177,7 @@ def test_a_changed_age_repaints_at_most_five_cells_of_a_row(monkeypatch: pytest.
             await pilot.pause(0.3)
             app.stop_clock()
             later = times.now() + timedelta(days=100)
-            monkeypatch.setattr(times, "now", lambda: later)
+            set_clock(monkeypatch, lambda: later)
             repainted: list[Region] = []
             app.home.worktrees.lines.refresh = lambda *regions, **_: repainted.extend(regions)  # type: ignore[method-assign, assignment]
             app.tick()

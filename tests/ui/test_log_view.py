@@ -11,7 +11,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.views.log_view import LogView
 from tests.helpers import Repo, git, imi
-from tests.ui.pilot_kit import run_view, screen_strips, screen_text, wait_until
+from tests.ui.pilot_kit import run_view, screen_strips, screen_text, set_limits, wait_until
 from tests.ui.test_diff_view import HOSTILE
 
 
@@ -65,7 +65,7 @@ def test_log_follows_new_commits_and_keeps_the_cursor(repo: Repo) -> None:
 
 
 def test_log_reads_pages_while_scrolling(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:  # T5
-    monkeypatch.setattr(LogView, "page_size", 40)
+    set_limits(monkeypatch, LogView, page_size=40)
     for number in range(110):
         repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
     repo.worktree("feat-x")
@@ -87,8 +87,7 @@ def test_log_reads_pages_while_scrolling(repo: Repo, monkeypatch: pytest.MonkeyP
 
 
 def test_log_is_bounded_and_names_the_command(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LogView, "page_size", 2)
-    monkeypatch.setattr(LogView, "max_commits", 4)
+    set_limits(monkeypatch, LogView, page_size=2, max_commits=4)
     for number in range(8):
         repo.git("commit", "-q", "--allow-empty", "-m", f"number {number}")
     repo.worktree("feat-x")

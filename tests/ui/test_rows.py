@@ -33,6 +33,7 @@ from imi_monitor.ui import cells, header, worktree_row
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
+from tests.helpers import set_clock
 from tests.ui import sample_agents, snapshot_builder
 from tests.ui.pilot_kit import record_terminal_writes, screen_text
 
@@ -295,18 +296,24 @@ def test_the_header_says_what_it_counts_and_fits_every_width() -> None:
 
 
 def stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    moment = times.clock()
-    monkeypatch.setattr(times, "clock", lambda: moment)
+    moment = times.now()
+    set_clock(monkeypatch, lambda: moment)
 
 
-def test_unchanged_worktree_rows_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 1 Hz only what is new costs anything: 200 rows that look the same are not even built."""
-    trees = tuple(snapshot_builder.tree(f"feat-{n:03}", by="x") for n in range(200))
+def drawn_rows(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The list to which the name of each worktree is added whose row is built from now on."""
     drawn: list[str] = []
     real = worktree_row.single_row
     monkeypatch.setattr(
         worktree_row, "single_row", lambda part, plan: drawn.append(part.tree.key.worktree) or real(part, plan)
     )
+    return drawn
+
+
+def test_unchanged_worktree_rows_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 1 Hz only what is new costs anything: 200 rows that look the same are not even built."""
+    trees = tuple(snapshot_builder.tree(f"feat-{n:03}", by="x") for n in range(200))
+    drawn = drawn_rows(monkeypatch)
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         app.stop_clock()
@@ -333,15 +340,11 @@ def test_only_rows_whose_age_changed_are_drawn_again(monkeypatch: pytest.MonkeyP
         replace(tree, last_change=Change("app", tree.key.worktree, "modified", "f", moment))
         for tree, moment in zip(trees, at, strict=True)
     ]
-    drawn: list[str] = []
-    real = worktree_row.single_row
-    monkeypatch.setattr(
-        worktree_row, "single_row", lambda part, plan: drawn.append(part.tree.key.worktree) or real(part, plan)
-    )
+    drawn = drawn_rows(monkeypatch)
 
     def ages(app: ImiApp, after: float) -> list[str]:
         moment = times.parse(times.stamp(now + timedelta(seconds=after)))
-        monkeypatch.setattr(times, "now", lambda: moment)
+        set_clock(monkeypatch, lambda: moment)
         app.draw()
         return [row.lines[0].plain.split()[-1] for row in app.home.worktrees.lines.rows]
 
@@ -379,7 +382,7 @@ def test_nothing_is_written_while_nothing_changes(monkeypatch: pytest.MonkeyPatc
 def test_ages_are_redrawn_only_when_they_read_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     start = times.now().replace(second=2, microsecond=0)
     moment = [start]
-    monkeypatch.setattr(times, "now", lambda: moment[0])
+    set_clock(monkeypatch, lambda: moment[0])
 
     def changed(name: str, seconds: float) -> Worktree:
         at = times.stamp(start - timedelta(seconds=seconds))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import signal
 import time
@@ -19,6 +18,7 @@ from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.aider import reader as aider
 from imi_monitor.sources.agents.aider.reducer import AiderReducer, parse_count
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.audit_events import recorded
 from tests.limits import LIMIT
 from tests.sources.agents.reader_kit import (
     FAKES,
@@ -216,13 +216,11 @@ def test_aider_in_a_subfolder_and_with_its_history_elsewhere(place: Place) -> No
     assert (one.pid, one.facts.prompt) == (4242, "and again")
 
 
-def test_a_tick_opens_nothing(place: Place, monkeypatch: Any) -> None:
+def test_a_tick_opens_nothing(place: Place) -> None:
     place.put_all("edit")
     place.seen(5.0)
-    opened: list[str] = []
-    real = builtins.open
-    monkeypatch.setattr(builtins, "open", lambda *args, **more: opened.append(str(args[0])) or real(*args, **more))
-    place.seen(6.0)
+    with recorded("open", below=place.wt) as opened:
+        place.seen(6.0)
     assert opened == []
     assert place.reader.watch_folders(world(place.wt, place.wt, now=place.at)) == [str(place.wt)]
 

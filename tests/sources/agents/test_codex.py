@@ -23,6 +23,7 @@ from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.codex.reader import CodexReader
 from imi_monitor.sources.agents.codex.reducer import CodexReducer
+from tests.audit_events import recorded
 from tests.sources.agents.fakes.codex import Rollout
 
 FIXTURES = Path(__file__).parent / "fixtures" / "codex"
@@ -414,28 +415,15 @@ def test_a_long_session_is_read_from_its_end_and_then_from_its_beginning(home: H
     assert len({each.id for each in news}) == len(news)
 
 
-def test_a_read_without_changes_opens_no_rollout(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_without_changes_opens_no_rollout(home: Home) -> None:
     for number in range(20):
         home.write(b"\n".join(lines("exec.jsonl")) + b"\n", ID[:-2] + f"{number:02}")
     home.look_at_all()
-    opened: list[str] = []
-    listed: list[str] = []
-    real_open, real_scan = open, os.scandir
-
-    def watched_open(path: Any, *args: Any, **more: Any) -> Any:
-        opened.append(str(path))
-        return real_open(path, *args, **more)
-
-    def watched_scan(path: Any) -> Any:
-        listed.append(str(path))
-        return real_scan(path)
-
-    monkeypatch.setattr("builtins.open", watched_open)
-    monkeypatch.setattr(os, "scandir", watched_scan)
-    home.read()
-    assert opened == [] == listed
-    home.read(home.rollout(ID[:-2] + "03"))
-    assert opened == [str(home.rollout(ID[:-2] + "03"))] and listed == []
+    with recorded("open", "os.scandir", below=home.path) as opened:
+        home.read()
+        assert opened == []
+        home.read(home.rollout(ID[:-2] + "03"))
+        assert opened == [str(home.rollout(ID[:-2] + "03"))]
 
 
 def test_folders_of_a_home_that_comes_later(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 import signal
@@ -21,6 +20,7 @@ from imi_monitor.model.truth import CUT_OFF
 from imi_monitor.sources.agents.agent_reader import AgentProcess, Sighting
 from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.audit_events import recorded
 from tests.limits import LIMIT
 from tests.sources.agents.fake_processes import SHELL, named, script, soon
 from tests.sources.agents.reader_kit import (
@@ -172,23 +172,18 @@ def test_the_rest_of_a_long_file_is_read_in_slices(place: Place) -> None:
     assert (one.facts.tokens_in, one.facts.version) == (22 * 1210, "1.0.102")
 
 
-def test_a_tick_opens_nothing(place: Place, monkeypatch: Any) -> None:
+def test_a_tick_opens_nothing(place: Place) -> None:
     place.put_all("terminal")
     place.seen()
-    opened: list[Any] = []
-    listed: list[Any] = []
-    real, scan = builtins.open, os.scandir
-    monkeypatch.setattr(builtins, "open", lambda *args, **more: opened.append(args) or real(*args, **more))
-    monkeypatch.setattr(os, "scandir", lambda *args: listed.append(args) or scan(*args))
     there = [process("copilot", place.wt, 0.0, pid=os.getpid())]
     at = world(place.home, place.wt, now=time.time(), processes=there)
-    for _ in range(5):
-        assert len(place.reader.read(at, frozenset())) == 1
-    assert [args for args in opened if str(args[0]).startswith(str(place.home))] == []
-    assert listed == []
+    with recorded("open", below=place.home) as opened, recorded("os.scandir") as listed:
+        for _ in range(5):
+            assert len(place.reader.read(at, frozenset())) == 1
+    assert opened == listed == []
 
 
-def test_copilot_sessions_elsewhere_are_checked_once(place: Place, monkeypatch: Any) -> None:
+def test_copilot_sessions_elsewhere_are_checked_once(place: Place) -> None:
     place.put_all("terminal")
     place.began = time.time() - 3600
     for number in range(30):
@@ -200,15 +195,13 @@ def test_copilot_sessions_elsewhere_are_checked_once(place: Place, monkeypatch: 
             for each in (other / "events.jsonl", other):
                 os.utime(each, (1, 1))
     assert len(place.seen()) == 1
-    opened: list[str] = []
-    real = builtins.open
-    monkeypatch.setattr(builtins, "open", lambda *args, **more: opened.append(str(args[0])) or real(*args, **more))
-    place.reader = copilot.make()
-    assert len(place.seen()) == 1
-    assert len([path for path in opened if "other-" in path]) <= 10, "only what moved, and there only where it is"
-    opened.clear()
-    assert len(place.seen()) == 1
-    assert [path for path in opened if "other-" in path] == []
+    with recorded("open", below=place.folder.parent / "other-") as opened:
+        place.reader = copilot.make()
+        assert len(place.seen()) == 1
+        assert 0 < len(opened) <= 10, "only what moved, and there only where it is"
+        opened.clear()
+        assert len(place.seen()) == 1
+        assert opened == []
 
 
 def test_a_new_copilot_session_appears_with_its_first_event(place: Place) -> None:

@@ -25,6 +25,7 @@ from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.gemini.reader import GeminiReader
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
+from tests.audit_events import recorded
 from tests.limits import LIMIT, read_line
 from tests.sources.agents.fakes import gemini as fake
 from tests.sources.agents.reader_kit import truth
@@ -374,27 +375,15 @@ def test_a_long_chat_is_read_from_its_end_and_then_from_its_beginning(home: Home
     assert sum(each.kind == "tool_finished" for each in news) == 150
 
 
-def test_a_read_without_changes_opens_no_chat(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_without_changes_opens_no_chat(home: Home) -> None:
     home.project()
     path = home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
     home.look_at_all()
-    opened: list[str] = []
-    real_open, real_scan = open, os.scandir
-
-    def watched_open(name: Any, *args: Any, **more: Any) -> Any:
-        opened.append(str(name))
-        return real_open(name, *args, **more)
-
-    def watched_scan(name: Any) -> Any:
-        opened.append(str(name))
-        return real_scan(name)
-
-    monkeypatch.setattr("builtins.open", watched_open)
-    monkeypatch.setattr(os, "scandir", watched_scan)
-    home.read()
-    assert opened == []
-    home.read(path)
-    assert opened == [path]
+    with recorded("open", "os.scandir", below=home.path) as opened:
+        home.read()
+        assert opened == []
+        home.read(path)
+        assert opened == [path]
 
 
 def test_unknown_records_give_a_format_note_and_change_nothing(home: Home) -> None:

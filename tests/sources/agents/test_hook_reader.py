@@ -12,6 +12,7 @@ from imi_monitor import host
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
 from imi_monitor.sources.agents.hooks.reader import HookReader, make
+from tests.audit_events import recorded
 from tests.limits import wait_pid
 from tests.sources.agents.hooks_kit import Feed, bash, claude, fire, installed
 
@@ -76,30 +77,24 @@ def test_an_event_that_is_being_written_waits_until_it_is_whole(feed: Feed) -> N
     assert feed.truth().state == COMPLETED
 
 
-def test_a_tick_opens_and_lists_nothing(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tick_opens_and_lists_nothing(feed: Feed) -> None:
     for number in range(20):
         feed.put(bash("PreToolUse", "x", f"t{number}"))
     feed.put(claude("Stop"), whole=False)
     feed.read()
-
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("it looked at the disk")
-
-    for name in ("open", "scandir", "listdir"):
-        monkeypatch.setattr(os, name, never)
-    assert len(feed.read(frozenset())) == 1
-    assert len(feed.read(frozenset({"/somewhere/else", str(feed.spool / ".other")}))) == 1
+    with recorded("open", "os.scandir", "os.listdir") as looked:
+        assert len(feed.read(frozenset())) == 1
+        assert len(feed.read(frozenset({"/somewhere/else", str(feed.spool / ".other")}))) == 1
+    assert looked == []
 
 
-def test_each_file_is_read_once(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda path, *rest: (opened.append(os.path.basename(path)), real(path, *rest))[1])
-    for number in range(10):
-        path = feed.put(bash("PreToolUse", "x", f"t{number}"))
-        feed.read(frozenset({str(path)}))
-    feed.read()
-    assert len(opened) == len(set(opened)) == 10
+def test_each_file_is_read_once(feed: Feed) -> None:
+    paths = [feed.put(bash("PreToolUse", "x", f"t{number}")) for number in range(10)]
+    with recorded("open", below=feed.spool) as opened:
+        for path in paths:
+            feed.read(frozenset({str(path)}))
+        feed.read()
+    assert sorted(opened) == sorted(map(str, paths))
 
 
 def test_many_old_events_are_read_in_slices_after_those_of_the_state(feed: Feed) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from imi_monitor.sources.agents.agent_reader import Sighting
 from imi_monitor.sources.agents.opencode import reader as opencode
 from imi_monitor.sources.agents.opencode import reader as opencode_http
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.audit_events import recorded
 from tests.limits import LIMIT
 from tests.sources.agents.fake_processes import named, soon
 from tests.sources.agents.fakes.opencode import open_book, put
@@ -217,22 +217,21 @@ def test_where_the_database_is(place: Place, tmp_path: Path) -> None:
     assert opencode.make().watch_folders(relative) == [str(place.path.parent)]
 
 
-def test_a_tick_opens_nothing(place: Place, monkeypatch: Any) -> None:
+def test_a_tick_opens_nothing(place: Place) -> None:
     place.put_all("terminal_session")
     now = place.at / 1000
     at = world(place.home, place.wt, now=now)
     place.reader.read(at, None)
     soon(lambda: foreign_db.stamp(str(place.path)) == foreign_db.stamp(str(place.path)))
     place.reader.read(at, frozenset())
-    opened: list[Any] = []
-    connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: opened.append(args) or connect(*args, **more))
-    for _ in range(5):
-        place.reader.read(at, frozenset())
-        place.reader.read(at, frozenset({str(place.path.parent / "log/x.log")}))
+    with recorded("sqlite3.connect") as opened:
+        for _ in range(5):
+            place.reader.read(at, frozenset())
+            place.reader.read(at, frozenset({str(place.path.parent / "log/x.log")}))
     assert opened == []
     place.put(steps("opencode", "terminal_session")[-1])
-    place.reader.read(at, frozenset({f"{place.path}-wal"}))
+    with recorded("sqlite3.connect") as opened:
+        place.reader.read(at, frozenset({f"{place.path}-wal"}))
     assert len(opened) == 1
 
 

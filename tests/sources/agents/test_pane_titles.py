@@ -18,6 +18,7 @@ from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
 from imi_monitor.mux import tmux as tmux_module
 from imi_monitor.sources.agents import known_programs, pane_titles
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext
+from tests.audit_events import recorded
 from tests.limits import LIMIT
 
 
@@ -229,11 +230,7 @@ def test_tmux_is_asked_rarely_and_not_without_agents(
     assert len(asked) == 3
 
 
-def test_no_process_is_started_where_no_server_is(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("a process was started")
-
-    monkeypatch.setattr(subprocess, "run", never)
+def test_no_process_is_started_where_no_server_is(watched: Watched) -> None:
     watched.processes = (process("codex", watched.tree, 1),)
     folder = watched.tree / f"tmux-{os.getuid()}"
     folder.mkdir()
@@ -243,7 +240,9 @@ def test_no_process_is_started_where_no_server_is(watched: Watched, monkeypatch:
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(str(folder / "gone"))
     watched.env["TMUX"] = f"{folder}/nowhere,1,0"
-    assert watched.read() == {}
+    with recorded("subprocess.Popen", "os.posix_spawn", "os.exec") as started:
+        assert watched.read() == {}
+    assert started == []
 
 
 def test_a_hanging_tmux_is_not_asked_again_for_a_while(
