@@ -9,13 +9,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from imi_monitor import host, paths
 from imi_monitor.actions.action import Action, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.status import status_action
+from imi_monitor.model import times
 from imi_monitor.store import claims, db, events, repositories, worktrees
 from tests.helpers import ROOT, Repo, git, imi, imi_argv
 from tests.limits import LIMIT
@@ -345,3 +348,28 @@ def test_status_runs_one_git_process_for_each_worktree_and_four_for_all(
     shown = {one.known.worktree_name: (one.trunk_ahead, one.trunk_behind) for one in readings}
     assert [shown[f"more-{number}"] for number in range(4)] == [(1, 0)] * 4
     assert all(one.last_commit_at for one in readings if one not in unread)
+
+
+def test_status_json_has_the_running_agents_of_each_worktree(repo: Repo) -> None:
+    for name in ("feat-a", "feat-b"):
+        repo.worktree(name)
+    assert {one["agents"] for one in imi("status", "--json", cwd=repo.path).data["worktrees"]} == {None}, "unknown"
+    assert imi("claim", "feat-a", "--agent", "ann", cwd=repo.path).code == 0
+    here, boot, now = host.hostname(), host.boot(), times.stamp()
+    with closing(db.connect(paths.default_database())) as connection:
+        (name,) = connection.execute("SELECT repo_name FROM claims").fetchone()
+        for ident, pid, tree, seen in (("1", os.getpid(), "feat-a", now), ("2", 2**22 + 7, "feat-b", now)):
+            connection.execute(
+                "INSERT INTO sessions (id, host, cli, repo_name, worktree_name, agent_id, status, status_at, boot, pid,"
+                " pid_started, seen_at, created_at, updated_at) VALUES (?1, ?2, 'claude', ?3, ?4, ?1, 'running', ?5, ?6, ?7,"
+                " ?8, ?5, ?5, ?5)",
+                (f"claude:{ident}", here, name, tree, seen, boot, pid, host.start_time(pid) or "1"),
+            )
+    rows = {one["worktree_name"]: one["agents"] for one in imi("status", "--json", cwd=repo.path).data["worktrees"]}
+    assert [(one["cli"], one["state"], one["session"]) for one in rows["feat-a"]] == [("claude", "running", "claude:1")]
+    assert rows["feat-b"] == [], "its process is gone"
+    with closing(db.connect(paths.default_database())) as connection:
+        connection.execute("UPDATE sessions SET seen_at = '2025-01-01T00:00:00.000000+00:00'")
+    rows = {one["worktree_name"]: one["agents"] for one in imi("status", "--json", cwd=repo.path).data["worktrees"]}
+    assert [one["state"] for one in rows["feat-a"]] == ["unknown"], "no monitor has seen it lately"
+    assert rows["feat-b"] is None

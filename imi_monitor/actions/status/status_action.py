@@ -11,7 +11,7 @@ from imi_monitor.actions.status import status_reader
 from imi_monitor.model import times, worktree_table
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
-from imi_monitor.store import repositories
+from imi_monitor.store import db, repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,8 +115,18 @@ def status(
     statuses = status_reader.read_states(context, selected, only)
     lines = worktree_table.status_table(statuses, terminal_width(), times.now()) or [_EMPTY]
     failed = sum(one.error is not None for one in statuses)
-    data: dict[str, object] = {"worktrees": [one.data() for one in statuses], "count": len(statuses), "failed": failed}
-    return Outcome(lines, data, warnings=warnings)
+    rows = _with_agents(context, [one.data() for one in statuses])
+    return Outcome(lines, {"worktrees": rows, "count": len(statuses), "failed": failed}, warnings=warnings)
+
+
+def _with_agents(context: Context, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows with the running agents of each worktree, as recorded; null while nothing records any."""
+    from imi_monitor import host
+    from imi_monitor.store import live_sessions
+
+    living, recording = db.read(context.connection, live_sessions.list_living, host.hostname(), times.now())
+    none: list[object] | None = [] if recording else None
+    return [{**row, "agents": living.get((str(row["repo"]), str(row["worktree_name"])), none)} for row in rows]
 
 
 def _repository_and_worktree(context: Context, request: Request) -> tuple[str | None, str | None]:
