@@ -76,6 +76,12 @@ def test_a_plain_configuration_needs_no_toml_parser(where: Repo) -> None:
         assert not modules & FORBIDDEN, (words, modules & FORBIDDEN)
 
 
+def test_undo_imports_nothing_heavy(where: Repo) -> None:
+    assert imi("remove", "feat-x", cwd=where.path).code == 0
+    modules = _imported(where, "undo")
+    assert not modules & (FORBIDDEN | {"fnmatch", "bz2"}), modules & FORBIDDEN
+
+
 def test_the_list_of_worktrees_imports_nothing_heavy(where: Repo) -> None:
     """`imi list` answers within 35 ms, most of which is the start of Python."""
     imi("list", cwd=where.path)

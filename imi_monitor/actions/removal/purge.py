@@ -9,7 +9,6 @@ time; recovery starts it again.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
 
@@ -225,6 +224,8 @@ def _delete_tree(path: str) -> None:
     for folder, names, _ in os.walk(path):
         for name in names:  # before the walk enters it
             _open_up(os.path.join(folder, name))
+    import shutil
+
     shutil.rmtree(path)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import stat
 
+from imi_monitor.fast.folder_removal import remove_folder
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
 from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import git_admin_dir, layout
@@ -75,9 +76,7 @@ def discard_entry(trash_dir: str) -> None:
     if is_folder(trash_dir):
         copy = os.path.join(trash_dir, "admin")
         if is_folder(copy):
-            import shutil
-
-            shutil.rmtree(copy)
+            remove_folder(copy)
         for name in ("admin", GITFILE, NOTE + TEMPORARY, NOTE):  # the note last: it finds an interrupted restore
             _unlink(os.path.join(trash_dir, name))
     _remove_if_empty(trash_dir)
