@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -182,6 +182,11 @@ def tree_hash(root: Path, skip: Sequence[str] = ()) -> dict[str, str]:
 def set_clock(monkeypatch: pytest.MonkeyPatch, to: datetime | Callable[[], datetime]) -> None:
     """Let the program read this time of day from now on: a moment, or what a function returns then."""
     monkeypatch.setattr(times, "clock", lambda: int((to if isinstance(to, datetime) else to()).timestamp() * 1e9))
+
+
+def shift_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Set the program's time of day forward or back, seen from the true time; it goes on from there."""
+    set_clock(monkeypatch, lambda: datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def wait_for(condition: Callable[[], object], seconds: float = LIMIT) -> None:

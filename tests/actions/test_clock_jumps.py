@@ -15,11 +15,10 @@ import pytest
 
 from imi_monitor import host, paths
 from imi_monitor.actions.action import Outcome
-from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import claim_queue, claims, db
 from tests.actions.removal_kit import act, assert_same, fingerprint, remove, undo
-from tests.helpers import ROOT, Ran, Repo, imi_argv
+from tests.helpers import ROOT, Ran, Repo, imi_argv, shift_clock
 
 HOUR, YEAR = 3600, 365 * 86400
 JUMPS = [5 * HOUR, -5 * HOUR, 2 * YEAR, -2 * YEAR]
@@ -60,7 +59,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Set the clock, in seconds from the true time."""
 
     def by(seconds: float) -> None:
-        monkeypatch.setattr(times, "clock", lambda: time.time_ns() + int(seconds * 1e9))
+        shift_clock(monkeypatch, seconds)
 
     return by
 

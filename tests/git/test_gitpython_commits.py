@@ -48,9 +48,14 @@ def test_recent_commits_equal_git_log(repo: Repo, reader: str) -> None:
     assert when == repo.git("log", "-1", "--date=format-local:%Y-%m-%dT%H:%M:%S.000000+00:00", "--format=%cd")
 
 
-def test_gitpython_reads_without_running_our_git(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What GitPython cannot read fails, instead of being read by git."""
+    monkeypatch.setattr(gitpython_commits, "Git", None)
+
+
+def test_gitpython_reads_without_running_our_git(repo: Repo, no_fallback: None) -> None:
     expected = by_git(repo)
-    monkeypatch.setattr(gitpython_commits, "Git", None)  # a fallback to git would fail
     assert shown(repo) == expected
 
 
@@ -117,11 +122,10 @@ def test_git_variables_of_the_environment_do_not_change_the_repository(
     assert shown(repo) == expected
 
 
-def test_a_configured_work_tree_is_ignored(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # G2
+def test_a_configured_work_tree_is_ignored(repo: Repo, tmp_path: Path, no_fallback: None) -> None:  # G2
     other = Repo.create(tmp_path / "other")
     commit_on_main(repo, "y", "y", "only here")
     repo.git("config", "core.worktree", str(other.path))
-    monkeypatch.setattr(gitpython_commits, "Git", None)  # the fallback would hide it
     listed = [one.sha for one in recent_commits(common(repo))]
     repo.git("config", "--unset", "core.worktree")
     assert listed == repo.git("rev-list", "HEAD").split()

@@ -65,6 +65,19 @@ AS_IT_IS: dict[str, Act] = {
 }
 
 
+def recorded_runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The list to which the arguments of each run of git are added."""
+    seen: list[tuple[str, ...]] = []
+    real = Git.run
+
+    def run(self: Git, *args: str, **options: object) -> object:
+        seen.append(args)
+        return real(self, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Git, "run", run)
+    return seen
+
+
 @pytest.mark.parametrize("act", [*ACTS, *(f"{name} as it is" for name in AS_IT_IS)])
 def test_hostile_names_are_refused_and_never_reach_git(repo: Repo, monkeypatch: pytest.MonkeyPatch, act: str) -> None:
     git = open_git(repo)
@@ -72,14 +85,7 @@ def test_hostile_names_are_refused_and_never_reach_git(repo: Repo, monkeypatch: 
     bare = act.removesuffix(" as it is")
     function = ACTS[act] if bare == act else AS_IT_IS[bare]
     lawful = set() if bare == act else {"HEAD", SHA, "refs/heads/main"}  # a revision may be one of these
-    given: list[str] = []
-    real = Git.run
-
-    def run(self: Git, *args: str, **options: object) -> object:
-        given.extend(args)
-        return real(self, *args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Git, "run", run)
+    runs = recorded_runs(monkeypatch)
     for name in HOSTILE:
         if name in lawful:
             continue
@@ -87,7 +93,8 @@ def test_hostile_names_are_refused_and_never_reach_git(repo: Repo, monkeypatch: 
             function(git, name)
         assert refused.value.sentence.isprintable()
         spellings = {name, f"refs/heads/{name}", f"refs/remotes/{name}", f"^{name}", name + "^{commit}"}
-        assert not spellings & set(given) - {"", "--", "HEAD^{commit}", SHA, SHA + "^{commit}", "refs/heads/main"}
+        given = {word for run in runs for word in run}
+        assert not spellings & given - {"", "--", "HEAD^{commit}", SHA, SHA + "^{commit}", "refs/heads/main"}
     assert tree_hash(repo.path.parent) == before
 
 
@@ -106,14 +113,7 @@ def test_names_from_outside_follow_the_end_of_options(cloned: Repo, monkeypatch:
     tip = make_branch(cloned, "feat/x", ("outside.txt", "1\n"), ("outside.txt", "2\n"))
     cloned.git("push", "-q", "origin", "feat/x")
     make_branch(cloned, "landed", ("outside.txt", "1\n"))
-    seen: list[tuple[str, ...]] = []
-    real = Git.run
-
-    def run(self: Git, *args: str, **options: object) -> object:
-        seen.append(args)
-        return real(self, *args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Git, "run", run)
+    seen = recorded_runs(monkeypatch)
     git, tree = open_git(cloned), str(cloned.path.parent / "outside-tree")
     git_status.read_status(git, paths=["outside.txt"])
     git_status.hidden_edits(git)

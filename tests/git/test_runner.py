@@ -163,7 +163,7 @@ def test_progress_is_reported_by_line_and_sanitised(shim: Callable[[str], Path],
     assert told == ["Counting: 50%", "Counting: 100%", "remote: \\x1b[31mred", "to https://***@host/"]
 
 
-# --- G3: what git is told
+# --- G3: the arguments and environment of git
 
 
 def test_every_call_names_the_repository_and_disables_programs(

@@ -131,7 +131,7 @@ first = subprocess.Popen(["sleep", "60"])
 claim_worktree(connection, "feat-0", request("a", first.pid))
 held = claim_worktree(connection, "feat-0", request("b")).how
 import time
-time.sleep(0.05)  # start times are told in hundredths of a second
+time.sleep(0.05)  # the system gives start times in hundredths of a second
 first.kill(); first.wait()
 for _ in range(50):
     open("/proc/sys/kernel/ns_last_pid", "w").write(str(first.pid - 1))

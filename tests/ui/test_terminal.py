@@ -254,7 +254,7 @@ def test_suspend_without_a_shell_is_ignored(repo: Repo) -> None:
 
 
 DEAF = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); signal.signal = lambda *_: None"
-# Ends that nothing of ours lives to see.
+# Ends in which no code of imi runs any more.
 HARD_ENDS = {
     "SIGKILL": "",
     "SIGSEGV": "import ctypes\napp.action_broken = lambda self: ctypes.string_at(0)",
@@ -288,7 +288,7 @@ def test_kill_restores_the_terminal(repo: Repo, how: str) -> None:  # T1
     with opened(repo, code=f"{BROKEN}\n{HARD_ENDS[how]}") as terminal:
         assert ended_hard(terminal, how) == {"SIGKILL": -signal.SIGKILL, "SIGSEGV": -signal.SIGSEGV, "os._exit": 3}[how]
         terminal.until(lambda: terminal.modes_left() == set() and terminal.line_settings_kept())
-    with opened(repo) as terminal:  # and it is told
+    with opened(repo) as terminal:  # the next start reports it
         terminal.until(b"killed")
         terminal.send(b"q")
         assert terminal.ended() == 0

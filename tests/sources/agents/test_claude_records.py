@@ -276,7 +276,7 @@ def test_a_subagent_broken_off_with_its_session_does_not_work_on(scene: Scene) -
     assert (agent.state, agent.facts.subagents) == (CANCELLED, 0)
 
 
-# -- what is told for the record --------------------------------------------------------------------------------------
+# -- events for the session record --------------------------------------------------------------------------------------
 
 
 def test_claude_events_come_in_order_and_once(scene: Scene) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ from imi_monitor.sources.agents.aider import reader as aider
 from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.opencode import reader as opencode
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.helpers import shift_clock
 from tests.sources.agents.fake_processes import named, soon
 from tests.sources.agents.reader_kit import FAKES, driven, python
 
@@ -34,7 +34,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Set the clock forward or back by seconds, seen from the true time."""
 
     def by(seconds: float) -> None:
-        monkeypatch.setattr(times, "clock", lambda: time.time_ns() + int(seconds * 1e9))
+        shift_clock(monkeypatch, seconds)
 
     return by
 

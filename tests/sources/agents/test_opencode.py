@@ -450,7 +450,7 @@ def test_a_real_process_from_the_first_prompt_to_the_end(lived: Lived) -> None:
         agent.process.kill()
         agent.process.wait(LIMIT)
         assert lived.state() == DEAD
-    time.sleep(0.1)  # the system tells when a process began in hundredths of a second
+    time.sleep(0.1)  # the system gives start times in hundredths of a second
     with driven(lived.argv, lived.wt) as agent:
         assert lived.state() == DEAD, "another process, which has written nothing yet"
         play(lived, agent, ("prompt anew", RUNNING), ("step", RUNNING), ("finish stop", COMPLETED))
