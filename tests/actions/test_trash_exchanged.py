@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from imi_monitor import actions
+from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.config import database_path
 from imi_monitor.model.errors import Refused
@@ -53,6 +55,11 @@ def test_an_exchanged_folder_is_not_restored(repo: Repo, tree: Repo, tmp_path: P
         folder.write_text("x\n")
     else:
         shutil.copytree(real, folder)
+    with Context(str(repo.path)) as context:
+        action = actions.find("undo")
+        assert action is not None
+        preview = action.preview(context, Request("undo", {}))
+    assert preview.refusal is not None and preview.refusal.code == "exchanged"
     ran = imi("undo", cwd=repo.path)
     assert (ran.code, ran.out) == (1, "") and str(entry_of(repo)) in ran.err, ran
     assert not os.path.lexists(tree.path)
