@@ -26,10 +26,18 @@ def known_programs() -> tuple[AgentProgram, ...]:
     return (*found, *other_programs.PROGRAMS, *other_programs.own_programs())
 
 
+def home_variables() -> frozenset[str]:
+    """The environment variables that name a home of any program."""
+    return frozenset({"HOME"}.union(*(one.home_variables for one in known_programs())))
+
+
 def all_readers() -> list[AgentReader]:
     """A new instance of every reader. Imports them only now, so that the dashboard paints first."""
-    names = (*(f"{name}.reader" for name in PROGRAMS), *_SHARED_READERS)
-    return [import_module(f"{__name__}.{name}").make() for name in names]
+    from imi_monitor.sources.agents.home_readers import HomeReaders
+
+    programs = [import_module(f"{__name__}.{name}.reader") for name in PROGRAMS]
+    shared = [import_module(f"{__name__}.{name}").make() for name in _SHARED_READERS]
+    return [*(HomeReaders(one.PROGRAM, one.make) for one in programs), *shared]
 
 
 def process_scanner() -> ScanProcesses:

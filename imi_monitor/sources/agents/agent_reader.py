@@ -29,6 +29,7 @@ class AgentProgram:
     folder_title: str | None = None  # the state when the title is the name of its folder
     commands: tuple[str, ...] = ()  # names of its commands, if not `cli`
     starters: frozenset[str] = frozenset()  # if given, only these first arguments, or none, start an agent
+    home_variables: tuple[str, ...] = ()  # of its environment, beside HOME: where it keeps its sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class AgentProcess:
     ancestors: tuple[int, ...] = ()  # its parents up to init, nearest first
     tty: str | None = None
     suspended: bool = False  # stopped by ctrl-z or SIGSTOP
+    environment: tuple[tuple[str, str], ...] | None = None  # the variables that name its home; None: not readable
 
 
 ScanProcesses = Callable[[], Sequence[AgentProcess]]

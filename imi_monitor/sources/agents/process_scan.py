@@ -53,6 +53,7 @@ def _psutil_scan(names: ProgramNames) -> Callable[[], Sequence[AgentProcess]]:
 class LinuxProcessScan:
     def __init__(self, names: ProgramNames, clock: Callable[[], float], proc: ProcFs) -> None:
         self._names = names
+        self._variables = agents.home_variables()
         self._proc = proc
         self._clock = clock
         self._user = os.getuid()
@@ -127,7 +128,13 @@ class LinuxProcessScan:
         match = self._names.match(stat.comm, argv, self._proc.exe(pid) if "." in stat.comm else None)
         if match is not None and self._proc.owner(pid) == self._user:
             self._found[pid] = FoundProcess(
-                stat, match, argv, self._proc.raw_cwd(pid), self._proc.cwd(pid), stat.began_at
+                stat,
+                match,
+                argv,
+                self._proc.raw_cwd(pid),
+                self._proc.cwd(pid),
+                stat.began_at,
+                self._proc.environment(pid, self._variables),
             )
         elif pid in self._young:
             self._no_agents[pid] = line
@@ -161,6 +168,7 @@ class FoundProcess:
     raw_cwd: str | None  # as the system writes it; while it is equal, `cwd` is current
     cwd: str | None
     began_at: float
+    environment: tuple[tuple[str, str], ...] | None = None  # see AgentProcess
 
     def updated(self, stat: ProcessStat, raw_cwd: str | None, cwd_of: CwdOf) -> FoundProcess:
         if raw_cwd == self.raw_cwd:
@@ -209,6 +217,7 @@ def _agent(
         ancestors=ancestors,
         tty=one.stat.tty,
         suspended=one.stat.state in host.STOPPED,
+        environment=one.environment,
     )
 
 

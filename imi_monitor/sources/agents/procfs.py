@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from imi_monitor.model import times
 
 _MOST = 32 << 10  # of a command line: a prompt may be given in it
+_MOST_ENVIRONMENT = 256 << 10
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _GONE = (b"Z", b"X", b"x")
 _DELETED = " (deleted)"
@@ -92,6 +94,12 @@ class ProcFs:
             return None
         # the /workspace of a container is not the /workspace of this machine
         return path if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) else None
+
+    def environment(self, pid: int, names: Collection[str]) -> tuple[tuple[str, str], ...] | None:
+        """These variables of its environment; None if it is not readable. Nothing else of it is kept."""
+        lines = self.read(f"/proc/{pid}/environ", _MOST_ENVIRONMENT).split(b"\0")
+        pairs = (os.fsdecode(line).partition("=") for line in lines)
+        return tuple((name, value) for name, _, value in pairs if name in names) if lines != [b""] else None
 
     def read(self, path: str, most: int) -> bytes:
         try:

@@ -22,6 +22,7 @@ PROGRAM = AgentProgram(
     ("/claude/versions/", "/@anthropic-ai/claude-code"),
     # the daemon and its spare processes are no agents: a session in them has a process of its own
     frozenset({"daemon", "bg-pty-host", "bg-spare", "mcp", "update", "install", "doctor", "agents", "config"}),
+    home_variables=("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME"),
 )
 
 

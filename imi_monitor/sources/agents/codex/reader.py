@@ -38,6 +38,7 @@ PROGRAM = AgentProgram(
     helpers_anywhere=frozenset({"app-server"}),
     titles=((re.compile(r"\bAction Required\b"), WAITING), (re.compile(r"^[\u2800-\u28ff]"), RUNNING)),  # a spinner
     folder_title=COMPLETED,
+    home_variables=("CODEX_HOME",),
 )
 
 

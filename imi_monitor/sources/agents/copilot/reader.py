@@ -22,7 +22,9 @@ _DAY = 86_400.0
 _WINDOW = 256 << 10
 _LONGEST_YAML = 64 << 10
 
-PROGRAM = AgentProgram("copilot", ("/@github/copilot",), frozenset({"mcp", "login", "update"}))
+PROGRAM = AgentProgram(
+    "copilot", ("/@github/copilot",), frozenset({"mcp", "login", "update"}), home_variables=("COPILOT_HOME",)
+)
 
 
 def make() -> AgentReader:

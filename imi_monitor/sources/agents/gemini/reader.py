@@ -24,6 +24,7 @@ PROGRAM = AgentProgram(
     "gemini",
     ("/@google/gemini-cli/",),
     frozenset({"mcp", "extensions"}),
+    home_variables=("GEMINI_CLI_HOME",),
     titles=(
         (re.compile(r"^\u270b\ufe0f?\s+Action Required\b"), WAITING),
         (re.compile(r"^\u2726\s"), RUNNING),

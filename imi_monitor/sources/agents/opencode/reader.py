@@ -29,7 +29,12 @@ _MOST_SESSIONS = 100
 _LOGGED = 1.0  # seconds after the start of a tool in which the log has the permission that it needs
 _CONTINUES = frozenset({"-c", "--continue"})
 
-PROGRAM = AgentProgram("opencode", ("/opencode-ai/",), frozenset({"auth", "upgrade", "models", "mcp"}))
+PROGRAM = AgentProgram(
+    "opencode",
+    ("/opencode-ai/",),
+    frozenset({"auth", "upgrade", "models", "mcp"}),
+    home_variables=("XDG_DATA_HOME", "OPENCODE_DB"),
+)
 
 
 def make() -> AgentReader:
