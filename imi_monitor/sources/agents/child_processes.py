@@ -9,10 +9,12 @@ from dataclasses import replace
 from imi_monitor.model.agent import RUNNING, UNKNOWN, WAITING, WORKING, Evidence
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import AgentProcess, Sighting
-from imi_monitor.sources.agents.procfs import ProcFs
+from imi_monitor.sources.agents.procfs import ProcessStat, ProcFs, argv_of
 
 _SLACK = 0.5  # seconds by which the start of a child and the record of its tool may differ
 _STARTS = 1.5  # seconds in which a tool that was called starts its child
+
+_INNER = frozenset({"--git-dir", "--work-tree", "rev-parse", "ls-files", "status", "write-tree"})
 
 _proc = ProcFs()
 
@@ -23,8 +25,13 @@ def has_child_since(process: AgentProcess, since: float) -> bool | None:
     listed = [found for pid in own if (found := _children(pid)) is not None]
     if not listed:
         return None
-    stats = [_proc.stat(child) for found in listed for child in found - own]
-    return any(stat is not None and stat.began_at >= since - _SLACK for stat in stats)
+    stats = [stat for found in listed for child in found - own if (stat := _proc.stat(child)) is not None]
+    return any(one.began_at >= since - _SLACK and not _is_inner_git(one) for one in stats)
+
+
+def _is_inner_git(one: ProcessStat) -> bool:
+    """True for git as the programs call it for themselves: for snapshots, and for the branch that they show."""
+    return one.comm == "git" and not _INNER.isdisjoint(argv_of(_proc.command_line(one.pid)))
 
 
 def _children(pid: int) -> set[int] | None:

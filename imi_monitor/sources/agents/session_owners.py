@@ -279,9 +279,11 @@ class SessionPairs:
         return SessionProcess(None, False, one.updated, tied=bool(rivals))
 
     def _has_newer(self, process: AgentProcess, one: SessionTrace, known: Mapping[str, SessionTrace]) -> bool:
-        """True if it is paired with a session that was written later, which it most likely works on."""
+        """True if it most likely works on the session it is paired with: one that was written later, or that it stays with."""
         has = self._living(process)
-        return has is not None and (known[has].updated > one.updated or not self._moves)
+        if has is None:
+            return False
+        return known[has].updated > one.updated or known[has].left is False or not self._moves
 
     def _may_still_have(self, process: AgentProcess, one: SessionTrace, known: Mapping[str, SessionTrace]) -> bool:
         """True if a process may have this session, although it has none or another one."""

@@ -22,6 +22,7 @@ from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, Truth
 from imi_monitor.model.truth import decide
+from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.gemini.reader import GeminiReader
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
@@ -332,6 +333,30 @@ def test_a_chat_that_goes_on_without_a_process_is_not_called_dead(home: Home) ->
     assert home.look_at_all()[0].alive is False
     home.write(lines("interactive.jsonl")[3] + b"\n")
     assert home.read(path)[0].alive is None
+
+
+@pytest.mark.parametrize(("typed", "alive"), [("hello", False), ("/clear", True)])
+def test_a_chat_beside_an_idle_process_is_dead_unless_it_may_have_gone_on_to_it(
+    home: Home, typed: str, alive: bool | None
+) -> None:
+    """The process that began the second chat was killed, or the first one began it by /clear."""
+    home.project()
+    now = time.time()
+    home.processes = (home.process(began_at=now - 100),)
+    for number, ago in ((1, 98), (2, 50)):
+        head = {"sessionId": f"{ID[:-1]}{number}", "startTime": fields.at(now - ago), "kind": "main"}
+        prompt = {"id": f"m{number}", "type": "user", "content": "x", "timestamp": fields.at(now - ago + 1)}
+        path = home.write(
+            b"".join(json.dumps(one).encode() + b"\n" for one in (head, prompt)), f"session-{number}.jsonl"
+        )
+        os.utime(path, (now - ago + 1, now - ago + 1))
+    log = [{"sessionId": f"{ID[:-1]}1", "message": typed, "timestamp": fields.at(now - 51)}]
+    (home.chats.parent / "logs.json").write_text(json.dumps(log))
+    found = {one.session: one for one in home.look_at_all()}
+    if alive is False:
+        assert (found[f"{ID[:-1]}1"].alive, found[f"{ID[:-1]}2"].alive) == (True, False)
+        return
+    assert found[f"{ID[:-1]}2"].alive is True and found[f"{ID[:-1]}2"].tied, "it went on to the newer one"
 
 
 def test_gemini_projects_elsewhere_and_malformed_lists(home: Home) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,11 +12,12 @@ from itertools import pairwise
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
 from imi_monitor.sources.agents import fields, foreign_files
 from imi_monitor.sources.agents.agent_reader import AgentProgram, AgentReader, ReadContext, Sighting
-from imi_monitor.sources.agents.foreign_files import RecordFile
+from imi_monitor.sources.agents.foreign_files import FileStamp, RecordFile
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
 from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
 
 _DAY = 86400.0
+_LEADS_ELSEWHERE = frozenset({"/clear", "/resume", "/chat", "/restore", "/rewind"})
 _WINDOW = 64 << 10  # enough for the state
 _MOST_NEW = 40  # chats that are read for the first time in one call
 _LONGEST_DOCUMENT = 32 << 20
@@ -90,6 +92,7 @@ class GeminiReader:
         self._places: dict[str, str] = {}  # folder of chats -> the folder they were held in
         self._roots: tuple[str, ...] = ()
         self._pairs = SessionPairs(resumes=_resumes)
+        self._typed: dict[str, TypedCommands] = {}  # by folder of chats
 
     def watch_folders(self, context: ReadContext) -> Sequence[str]:
         temporary = os.path.join(self._home, "tmp")
@@ -105,7 +108,10 @@ class GeminiReader:
         for path in [path for path, chat in self.chats.items() if chat.modified_at < context.now - _DAY]:
             del self.chats[path]
         shown = list(self._by_session().values())
-        owners = self._pairs.find([_trace(chat) for chat in shown], context.processes_of(self.cli), context.now)
+        folders = {os.path.dirname(chat.path) for chat in shown}
+        self._typed = {folder: self._typed.get(folder) or TypedCommands(folder) for folder in folders}
+        traces = [_trace(chat, self._typed[os.path.dirname(chat.path)].switched_at()) for chat in shown]
+        owners = self._pairs.find(traces, context.processes_of(self.cli), context.now)
         found = [
             self._sighting(chat, owners[chat.id], context) for chat in shown if owners[chat.id].alive or chat.reducer.at
         ]
@@ -180,9 +186,38 @@ class GeminiReader:
         )
 
 
-def _trace(chat: GeminiChat) -> SessionTrace:
+def _trace(chat: GeminiChat, switched_at: float | None) -> SessionTrace:
+    """`switched_at`: when a person last typed a command there that leads to another session; None if that is not known."""
     began = fields.seconds(chat.reducer.started_at)
-    return SessionTrace(chat.id, chat.cwd, chat.modified_at, began, frozenset({chat.id}))
+    stays = switched_at is not None and began is not None and switched_at < began
+    return SessionTrace(chat.id, chat.cwd, chat.modified_at, began, frozenset({chat.id}), left=False if stays else None)
+
+
+class TypedCommands:
+    """`logs.json` of one project: what was typed into its terminals."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(os.path.dirname(folder), "logs.json")
+        self._stamp: FileStamp | None = None
+        self._switched_at: float | None = 0.0
+
+    def switched_at(self) -> float | None:
+        """When a command that leads to another session was typed last; 0 for never, None if it is not readable."""
+        stamp = foreign_files.stamp_of(self._path)
+        if stamp != self._stamp:
+            self._stamp, self._switched_at = stamp, self._read()
+        return self._switched_at
+
+    def _read(self) -> float | None:
+        try:
+            with open(self._path, "rb") as file:
+                typed = [fields.table(one) for one in fields.rows(json.loads(file.read(_LONGEST_LIST)))]
+        except FileNotFoundError:
+            return 0.0
+        except (OSError, ValueError, RecursionError):
+            return None
+        found = [one for one in typed if str(one.get("message", "")).split(" ")[0] in _LEADS_ELSEWHERE]
+        return max((fields.seconds(fields.moment(one.get("timestamp"))) or 0.0 for one in found), default=0.0)
 
 
 def _resumes(words: Sequence[str]) -> bool:

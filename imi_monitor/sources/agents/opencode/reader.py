@@ -260,11 +260,12 @@ class ProcessClues:
             return recorded
         dialog = self.log.dialog_of(session)
         if dialog is None:
-            settled = now - (fields.seconds(recorded.at) or now) > _LOGGED and len(run.sessions) == 1
+            began = fields.seconds(recorded.at) or now
+            settled = recorded.in_child and now - began > _LOGGED and has_child_since(process, began)
             return replace(recorded, or_else=frozenset()) if settled else recorded
         runs = has_child_since(process, fields.seconds(dialog.at) or now)
         if runs:
-            return replace(recorded, or_else=frozenset(), says=f"{recorded.says}; it was allowed, and a child runs")
+            return replace(recorded, says=f"{recorded.says}; it was allowed, and a child runs")
         proven = runs is False and recorded.in_child
         what = f"permission for {dialog.about or 'a tool'}" if dialog.kind == "permission" else dialog.kind
         says = f"opencode.log: run {run.ident} is asking for {dialog.kind} {dialog.id}"

@@ -21,7 +21,7 @@ _WINDOW = 8 << 20
 _LINE = re.compile(r'timestamp=(\S+) level=\S+ run=([0-9a-f]+) message=("(?:[^"\\]|\\.)*"|\S+)(.*)')
 _FIELD = re.compile(r' ([A-Za-z][\w.]*)=("(?:[^"\\]|\\.)*"|\S*)')
 _FIRST = "creating instance"
-_STEPS = frozenset({"loop", "process", "tracking", "cancel", "exiting loop"})  # no dialog is open behind one of these
+_STEPS = frozenset({"loop", "process", "cancel", "exiting loop"})  # no dialog is open behind one of these
 _MOST_RUNS = 200
 
 
