@@ -359,6 +359,30 @@ def test_a_chat_beside_an_idle_process_is_dead_unless_it_may_have_gone_on_to_it(
     assert found[f"{ID[:-1]}2"].alive is True and found[f"{ID[:-1]}2"].tied, "it went on to the newer one"
 
 
+def test_a_headless_request_that_failed_is_failed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.project()
+    folder = home.path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(folder))
+    prompt = {"id": "1", "type": "user", "content": [{"text": "do it"}], "timestamp": times.stamp()}
+    head = {"sessionId": ID, "startTime": times.stamp(), "kind": "main"}
+    path = home.write(b"".join(json.dumps(one).encode() + b"\n" for one in (head, prompt)))
+    home.processes = ()
+    (other, own) = (
+        {"error": {"message": "stub refuses"}, "context": [{"role": "user", "parts": [{"text": text}]}]}
+        for text in ("something else", "do it")
+    )
+    name = "gemini-client-error-Turn.run-sendMessageStream-2026.json"
+    (folder / name).write_text(json.dumps(other))
+    (one,) = home.look_at_all()
+    assert truth(one, time.time()).state == "dead", "the file of another prompt"
+    (folder / name).write_text(json.dumps(own))
+    home.reader = GeminiReader()
+    (one,) = home.look_at_all()
+    found = truth(one, time.time())
+    assert (found.state, found.detail, found.ended) == ("failed", "stub refuses", True), path
+
+
 def test_gemini_projects_elsewhere_and_malformed_lists(home: Home) -> None:
     home.project()
     home.write(b"\n".join(lines("headless.jsonl")) + b"\n")

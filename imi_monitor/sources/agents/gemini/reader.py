@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING
+from imi_monitor.model.agent import COMPLETED, FAILED, RUNNING, WAITING, Evidence
 from imi_monitor.sources.agents import fields, foreign_files
 from imi_monitor.sources.agents.agent_reader import AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.foreign_files import FileStamp, RecordFile
@@ -17,6 +18,8 @@ from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOption
 from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
 
 _DAY = 86400.0
+_FAILURE = "gemini-client-error-Turn."
+_MOST_FAILURES = 20  # files that are read
 _LEADS_ELSEWHERE = frozenset({"/clear", "/resume", "/chat", "/restore", "/rewind"})
 _WINDOW = 64 << 10  # enough for the state
 _MOST_NEW = 40  # chats that are read for the first time in one call
@@ -49,6 +52,7 @@ class GeminiChat(RecordFile[GeminiReducer]):
         self.has_process = False
         self.options = StartOptions()  # of its last process
         self.alive_at = 0.0  # when that process was last seen
+        self.failure: str | None = None  # why its last request failed; empty if no file says so
 
     def read(self) -> bool:
         self.was_read = True
@@ -170,6 +174,11 @@ class GeminiReader:
             chat.options, chat.alive_at = start_options(process.argv), context.now
         now = context.now if owner.alive is not False else chat.alive_at
         evidence = chat.reducer.evidence(chat.options, owner.alive, now)
+        if owner.alive is False and evidence is not None and evidence.state == RUNNING and chat.failure is None:
+            chat.failure = find_failure(evidence.at, chat.reducer.prompt)
+        if owner.alive is False and evidence is not None and evidence.state == RUNNING and chat.failure:
+            says = "its error file in the folder for temporary files"
+            evidence = Evidence("transcript", FAILED, evidence.at, says, chat.failure)
         return Sighting(
             cli=self.cli,
             session=chat.id,
@@ -184,6 +193,46 @@ class GeminiReader:
             process_began=owner.began,
             tied=owner.tied,
         )
+
+
+def find_failure(since: str, prompt: str | None) -> str:
+    """Why a headless request failed: Gemini leaves the reason in a file of its own; empty without one.
+
+    The file has no session, but the prompt; a file of before the prompt, or of another user, is of another session.
+    """
+    begun, folder = fields.seconds(since) or 0.0, tempfile.gettempdir()
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith(_FAILURE)]
+    except OSError:
+        return ""
+    for name in sorted(names, reverse=True)[:_MOST_FAILURES]:
+        found = _failure(os.path.join(folder, name), begun, prompt)
+        if found is not None:
+            return found
+    return ""
+
+
+def _failure(path: str, since: float, prompt: str | None) -> str | None:
+    try:
+        with open(path, "rb", opener=_without_links) as file:
+            stat = os.fstat(file.fileno())
+            data = file.read(_LONGEST_LIST) if stat.st_uid == os.getuid() and stat.st_mtime >= since - 1 else b""
+    except OSError:
+        return None
+    whole = fields.record(data) or {}
+    if not prompt or prompt not in _texts(whole.get("context")):
+        return None
+    return fields.one_line(fields.text(fields.table(whole.get("error")).get("message"), 500)) or "the request failed"
+
+
+def _without_links(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _texts(context: object) -> list[str]:
+    """The texts of the messages that were sent."""
+    parts = [part for one in fields.rows(context) for part in fields.rows(fields.table(one).get("parts"))]
+    return [text for part in parts if (text := fields.text(fields.table(part).get("text"))) is not None]
 
 
 def _trace(chat: GeminiChat, switched_at: float | None) -> SessionTrace:
