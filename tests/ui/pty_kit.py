@@ -26,6 +26,7 @@ _ANSWERS = {b"\x1b[?2026$p": b"\x1b[?2026;2$y", b"\x1b[?2048$p": b"\x1b[?2048;2$
 _MODE = re.compile(rb"\x1b\[\?([\d;]+)([hl])|\x1b\[>(\d+)u|\x1b\[<(\d*)u")
 _ON_BY_DEFAULT = {7, 25}
 FOCUS_OUT, FOCUS_IN = b"\x1b[O", b"\x1b[I"
+ESCAPE = b"\x1b[27u"  # as the kitty protocol spells it: a plain one right before a letter would be one key with it
 
 
 class Terminal:

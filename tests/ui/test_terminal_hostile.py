@@ -20,7 +20,7 @@ from imi_monitor.ui.app import ImiApp
 from tests.helpers import Repo, imi
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.payloads import PAYLOADS, bad_characters, leaked
-from tests.ui.pty_kit import Terminal
+from tests.ui.pty_kit import ESCAPE, Terminal
 from tests.ui.snapshot_kit import no_context, stand_still, text_of
 
 SIZES = [(140, 40), (100, 30), (60, 20)]
@@ -41,8 +41,7 @@ def test_no_payload_reaches_the_terminal_from_any_field(tmp_path: Path, size: tu
             # 1 to 5 in turn, so that on a narrow screen each panel is seen; a look at another worktree
             terminal.send(b"%d" % (number % 5 + 1))
             terminal.send(b"\x1b[B")
-        terminal.send(b"\x1b")
-        time.sleep(0.5)  # an escape right before a letter would be one key
+        terminal.send(ESCAPE)
         terminal.send(b"1")
         terminal.until(b"codex-2")
         terminal.send(b"q")
@@ -169,11 +168,9 @@ def hostile_through(repo: Repo, size: tuple[int, int]) -> None:
             for key in keys:
                 terminal.send(key.encode())
                 time.sleep(0.1)
+            terminal.until(lambda: len(terminal.output) > seen)  # noqa: B023
             rest(terminal)
-            assert len(terminal.output) > seen, f"{keys} showed nothing"
-            for _ in range(2):
-                terminal.send(b"\x1b")
-                time.sleep(0.15)  # an escape right before a letter would be one key
+            terminal.send(ESCAPE * 2)
         terminal.send(b"q")
         assert terminal.ended() == 0, terminal.after_screen()
         assert leaked(bytes(terminal.output)) == []
