@@ -13,6 +13,7 @@ from dataclasses import replace
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 
 _MOST_HOMES = 8  # beside imi's own
+_MOST_KNOWN = 500  # environments
 
 Home = tuple[tuple[str, str], ...]  # (variable, value)
 
@@ -26,6 +27,7 @@ class HomeReaders:
         self._make = make
         self._own = make()
         self._others: dict[Home, AgentReader] = {}
+        self._homes: dict[tuple[tuple[str, str], ...], Home] = {}  # by environment: paths are resolved once
 
     @property
     def has_more(self) -> bool:
@@ -41,10 +43,11 @@ class HomeReaders:
         return sorted(found)
 
     def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
-        mine = self._home({**context.env, "HOME": context.home})
+        given = {**{name: context.env.get(name, "") for name in self._names}, "HOME": context.home}
+        mine = self._home(tuple(given.items()))
         groups: dict[Home, list[AgentProcess]] = {home: [] for home in self._others}
         for process in context.processes_of(self.cli):
-            home = mine if process.environment is None else self._home(dict(process.environment))
+            home = mine if process.environment is None else self._home(process.environment)
             groups.setdefault(home, []).append(process)
         if groups.keys() <= {mine}:
             return self._own.read(context, touched)
@@ -57,9 +60,16 @@ class HomeReaders:
             found += reader.read(_at_home(context, home, processes), None if new else touched)
         return found
 
-    def _home(self, values: dict[str, str]) -> Home:
-        given = ((name, values.get(name, "")) for name in self._names)
-        return tuple((name, os.path.realpath(value) if os.path.isabs(value) else value) for name, value in given)
+    def _home(self, environment: tuple[tuple[str, str], ...]) -> Home:
+        known = self._homes.get(environment)
+        if known is None:
+            values = dict(environment)
+            given = ((name, values.get(name, "")) for name in self._names)
+            known = tuple((name, os.path.realpath(value) if os.path.isabs(value) else value) for name, value in given)
+            if len(self._homes) > _MOST_KNOWN:
+                self._homes.clear()
+            self._homes[environment] = known
+        return known
 
 
 def _at_home(context: ReadContext, home: Home, processes: Sequence[AgentProcess]) -> ReadContext:
