@@ -10,7 +10,7 @@ import os
 import stat
 
 from imi_monitor import paths
-from imi_monitor.fast import plain_toml, toml_scan
+from imi_monitor.fast import toml_scan
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -272,6 +272,8 @@ def _read_file(settings: Settings, path: str, *, trusted: bool) -> None:
 
 
 def _parse(text: str) -> dict[str, object]:
+    from imi_monitor.fast import plain_toml
+
     plain = plain_toml.parse(text)
     if plain is not None:
         return plain
