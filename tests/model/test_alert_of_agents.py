@@ -53,15 +53,15 @@ FREE = made.UNCLAIMED
         (WORKS, now(WORKS, states.UNKNOWN), []),
         (WORKS, now(WORKS, states.FAILED, detail="limit"), [("failed", "claude-1 failed in feat-api: limit")]),
         (now(WORKS, states.COMPLETED), now(WORKS, states.FAILED), []),
-        (FREE, now(FREE, states.DEAD, ended=True), [("dead", "claude died while working in review-123")]),
+        (FREE, now(FREE, states.DEAD, ended=True), [("dead", "claude-2 died while working in review-123")]),
         (now(FREE, states.COMPLETED), now(FREE, states.DEAD, ended=True), []),
         (None, now(FREE, states.DEAD, ended=True), []),
         (None, now(FREE, states.FAILED), []),
         (None, now(FREE, states.COMPLETED), []),
         (WORKS, now(WORKS, states.WAITING, confidence=states.GUESS), []),
-        (None, made.INTRUDER, [("intruder", "codex works in feat-api, which claude-1 has claimed")]),
+        (None, made.INTRUDER, [("intruder", "codex-2 works in feat-api, which claude-1 has claimed")]),
         (made.INTRUDER, now(made.INTRUDER, states.COMPLETED), []),
-        (made.INTRUDER, now(made.INTRUDER, states.WAITING, detail=None), [("asking", "codex asks in feat-api")]),
+        (made.INTRUDER, now(made.INTRUDER, states.WAITING, detail=None), [("asking", "codex-2 asks in feat-api")]),
     ],
 )
 def test_each_new_state_of_an_agent_gives_its_alert(

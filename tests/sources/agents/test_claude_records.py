@@ -118,6 +118,25 @@ def test_what_only_the_older_part_of_a_file_has_is_taken_from_it() -> None:
     assert newer.cost == 0.25
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"type": "assistant", "message": {"id": "m", "model": "c", "stop_reason": None, "content": "so far"}},
+        {"type": "system", "subtype": "turn_duration", "pendingBackgroundAgentCount": 2},
+    ],
+    ids=["a message that may be the last", "subagents in the background"],
+)
+def test_what_the_older_part_leaves_open_stays_open(last: dict[str, Any]) -> None:
+    """An old version does not mark the message that ends a turn: without this the state would look certain."""
+    older, newer = ClaudeReducer("x.jsonl"), ClaudeReducer("x.jsonl")
+    for record in ({"type": "user", "uuid": "u", "message": {"content": "go"}}, last):
+        older.add(json.dumps({**record, "timestamp": BEGINNING}).encode(), BEGINNING)
+    shown = older.evidence()
+    assert shown is not None and (shown.or_else or older.only_subagents)
+    newer.inherit(older)
+    assert (newer.evidence(), newer.only_subagents) == (shown, older.only_subagents)
+
+
 def test_copies_of_what_was_sent_are_never_parsed() -> None:
     for kind in ("api-request", "api-request-shape", "api-request-blob", "mode", "atis-latch", "last-prompt", "tools-used",
                  "file-history-snapshot"):  # fmt: skip

@@ -142,6 +142,7 @@ class ClaudeReducer:
             self._state, self._since = older._state, older._since
             self._says, self._detail = older._says, older._detail
             self.calls.open, self._unanswered = older.calls.open, older._unanswered
+            self.only_subagents, self._maybe_last = older.only_subagents, older._maybe_last
         self.calls.inherit(older.calls)
         self.older_tokens = older.tokens
         self._unreadable += older._unreadable
