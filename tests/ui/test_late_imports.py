@@ -11,7 +11,12 @@ import typing_extensions
 from imi_monitor.ui import late_imports
 from tests.helpers import ROOT
 
-_IMPORT = "import sys\nbefore = set(sys.modules)\nfrom imi_monitor.ui import late_imports\nwith late_imports.stand_ins():\n    import imi_monitor.ui.app\n"
+_IMPORT = """import sys
+before = set(sys.modules)
+from imi_monitor.ui import late_imports
+with late_imports.stand_ins():
+    import imi_monitor.ui.app
+"""
 
 
 def run(code: str) -> str:
