@@ -10,7 +10,7 @@ QUICK  := tests/model tests/store tests/fast tests/links tests/mux tests/sources
           tests/actions/test_claim.py tests/actions/test_create.py tests/actions/test_undo.py \
           tests/ui/test_commands.py tests/ui/test_filters.py tests/ui/test_row_list.py tests/ui/test_worktree_order.py
 
-.PHONY: run test quick check soak mutants snap bench dev docs wheel clean
+.PHONY: run test quick check agents soak mutants snap bench dev docs wheel clean
 
 run: $(VENV)/.ready        ## open the dashboard (ARGS="..." passes arguments to imi)
 	@$(BIN)/imi $(ARGS)
@@ -20,6 +20,9 @@ test: $(VENV)/.ready       ## the test suite (ARGS="tests/store -k claim" narrow
 
 quick: $(VENV)/.ready      ## the fast tests, after each change: under a minute on two cores
 	@$(BIN)/python -m pytest $(QUICK) $(ARGS)
+
+agents: $(VENV)/.ready     ## drive the real agent programs and write docs/agents-matrix.md (needs npm and tmux; minutes)
+	@$(BIN)/python -m tests.real_agents $(ARGS)
 
 soak: $(VENV)/.ready       ## the long form of the crash, race and fuzz tests
 	@$(BIN)/python -m pytest -m soak --timeout 3600 $(ARGS)
