@@ -37,6 +37,8 @@ SIZES = [(140, 40), (100, 30), (60, 20), (40, 12)]
 class Silent:
     """An engine that has nothing to say yet."""
 
+    def measure_disk_use(self, wanted: bool) -> None: ...
+
     async def snapshots(self) -> AsyncIterator[Snapshot]:
         await asyncio.Event().wait()
         yield sample_snapshots.busy()
