@@ -349,6 +349,13 @@ def test_a_forced_claim_is_on_disk_before_the_owner_loses_it(
     assert not broken_disk
 
 
+def test_a_place_in_line_does_not_wait_for_the_disk(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
+    claim_worktree(connection, "feat-x", request("a"))
+    target = claim_requests.ClaimTarget(REPO, "feat-x")
+    answer = claim_requests.request_or_join(connection, target, request("b"), host.uptime() + 60)
+    assert (answer.how, answer.seq > 0, broken_disk) == ("held", True, [])
+
+
 def test_a_claim_that_cannot_be_synced_is_released(connection: sqlite3.Connection, broken_disk: list[int]) -> None:
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
         request_claim(connection, request("claude-1"))
