@@ -40,7 +40,7 @@ _VISITS = 12  # of one place: each lets those handlers fail that the last failur
 Handler = tuple[type, str]
 Place = tuple[str, tuple[str, ...]]
 PLACES = screens()
-GROUPS = [PLACES[start : start + 9] for start in range(0, len(PLACES), 9)]  # each is short on a busy machine, too
+GROUPS = [PLACES[start : start + 5] for start in range(0, len(PLACES), 5)]  # each is short on a busy machine, too
 
 
 def handlers() -> Iterator[Handler]:
