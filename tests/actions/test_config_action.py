@@ -73,7 +73,7 @@ def test_a_clusters_settings_apply_inside_it(cluster: Repo) -> None:
 def test_a_wrong_setting_is_named_with_its_file() -> None:
     where = write("[trash]\nkeep_days = 'long'\n")
     ran = imi("config")
-    assert (ran.code, ran.err) == (2, f"imi: setting trash.keep_days in {where} must be a number\n")
+    assert (ran.code, ran.err) == (1, f"warning: setting trash.keep_days in {where} line 2 must be a number\n")
 
 
 def test_paths_lists_the_files_of_imi(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ VERBS = {
     "config": Verb("config"),
     "paths": Verb("paths"),
     "shell-init": Verb("shell-init bash"),
-    "completion": Verb("completion names", LOGIN),
+    "completion": Verb("completion zsh", LOGIN),
     "reset-terminal": Verb("reset-terminal", status=1),
     "help": Verb("help"),
     "--version": Verb("--version"),

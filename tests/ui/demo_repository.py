@@ -112,6 +112,7 @@ async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
             await _until(_seen(live, life, step.__name__))
         clock.ago(0)
         live.refresh()
+        await _until(lambda: (found := live.snapshot.collisions) and all(one.conflicts is not None for one in found))
         await _calm(live)
         return live.snapshot
 
@@ -148,7 +149,7 @@ async def _until(true: Callable[[], object]) -> None:
 
 
 async def _calm(live: Engine) -> None:
-    """Wait until no snapshot comes for two seconds: then all status is read and all merges are tried."""
+    """Wait until no snapshot comes for two seconds: then all status is read."""
     before, quiet = -1, 0
     while quiet < 20:
         quiet = quiet + 1 if live.snapshot.seq == before else 0

@@ -537,7 +537,10 @@ def test_enter_goes_to_the_agents_own_pane(monkeypatch: pytest.MonkeyPatch) -> N
         await wait_until(pilot, lambda: gone[2:] == [("tmux", made.EDITS.id)])
         await pilot.press("A")
         await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and app.screen.agent_id == made.ASKS.id)
-        await pilot.press("down", "down", "down", "enter")
+        for _ in range(len(made.at_work().agents)):
+            if app.screen.agent_id != made.EDITS.id:
+                await pilot.press("down")
+        await pilot.press("enter")
         await wait_until(pilot, lambda: gone[3:] == [("tmux", made.EDITS.id)])
         await pilot.press("escape", "1", "home", "down", "colon", *"shell")
         await wait_until(pilot, lambda: "even when its agent has a pane" in screen_text(app))

@@ -13,7 +13,7 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.helpers import Repo, imi
-from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
+from tests.ui.pilot_kit import run_dashboard, screen_text, toasts, wait_until
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)])
@@ -79,11 +79,14 @@ def test_unsafe_removal_lists_reasons_and_needs_the_typed_name(repo: Repo) -> No
         lines.select(next(row.key for row in lines.rows if "feat" in row.key))
         await pilot.press("D")
         await wait_until(pilot, lambda: "Remove feat-api" in screen_text(app))
-        await pilot.press("enter")  # the harmless button has the focus
+        await wait_until(pilot, lambda: "README.md" in screen_text(app))
+        await pilot.press("enter")  # the field for the name has the focus, and is empty
+        await wait_until(pilot, lambda: any("Type feat-api to remove it anyway" in text for text in toasts(app)))
+        await pilot.press("escape")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         assert other.path.exists()
         await pilot.press("D")
-        await wait_until(pilot, lambda: len(app.screen_stack) == 2)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and "README.md" in screen_text(app))
         await pilot.click("#act")
         await wait_until(pilot, lambda: "README.md" in screen_text(app))
         assert other.path.exists()

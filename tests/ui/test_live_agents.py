@@ -32,7 +32,7 @@ def claude(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 def test_a_live_agent_is_shown_from_its_prompt_to_its_death(repo: Repo, claude: Claude) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: "claude, unclaimed" in screen_text(app))
+        await wait_until(pilot, lambda: "(claude-1)" in screen_text(app))
         claude.do("prompt make the tokens last")
         await wait_until(pilot, lambda: "1 working" in screen_text(app))
         await pilot.press("slash", *"is:working", "enter")
@@ -58,7 +58,7 @@ def test_a_live_intruder_is_reported(repo: Repo, claude: Claude) -> None:
     claude.do("prompt go")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: "1 intruder" in screen_text(app) and "claude intrudes" in screen_text(app))
+        await wait_until(pilot, lambda: "1 intruder" in screen_text(app) and "claude-1 intrudes" in screen_text(app))
         await pilot.press("E")
         await wait_until(pilot, lambda: "codex-1 holds feat-api: this one intrudes" in screen_text(app))
 

@@ -75,6 +75,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
         self._started_at = 0.0
         self._progress = ""
         self._opens = True  # keys may come that were typed before it had a focus
+        self._previews_shown = False  # for the values in the fields
         self._submits_later = False  # enter was pressed before it was known what can be done
         self._outcome: Outcome | None = None  # of several worktrees: shown before it is returned
         self._previews: BackgroundQuery[list[Preview]] = BackgroundQuery(self, self._show_previews, pause=PREVIEW_DELAY)
@@ -203,7 +204,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
             self._previews.cancel()
             self._show(values)
         elif values != self._previewed:  # a field also reports a change when it is mounted
-            self._previewed = values
+            self._previewed, self._previews_shown = values, False
             self._show(dialog_text.checking())
             self._previews.start(lambda stop: self._preview(values, stop))
 
@@ -235,6 +236,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
     def _show_previews(self, answer: list[Preview] | ImiError) -> None:
         if self._action_run is not None or self._outcome is not None:
             return
+        self._previews_shown = True
         if isinstance(answer, ImiError):
             self._show_refusal(answer)
         elif len(self._targets) == 1:
@@ -266,7 +268,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
     def _name_entered(self) -> None:
         """Act when the name is the right one; until the reasons are known, remember that enter was pressed."""
         override = self.query_one("#override", Input)
-        if self._previews.busy:
+        if not self._previews_shown:
             self._submits_later = True
         elif override.value.strip() == self._targets[0].name:
             self._submit()

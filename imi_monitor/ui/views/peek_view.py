@@ -104,6 +104,8 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         if self._replaced is not None and self._replaced != snapshot.registry.replaced:
             self.agent_changed()  # the lines are those of another registry
         self._replaced = snapshot.registry.replaced
+        if self._recorded is None and self._failed is None:
+            self._start_read()  # the agent was not known before the first snapshot
         self._draw()
 
     def _start_read(self) -> None:

@@ -64,7 +64,7 @@ class Sheet(CursorList):
     def show(self, count: int, draw: DrawRow, *, cursor: int | None = None) -> None:
         """Draw these rows from now on. `cursor` is the row the cursor's row became: it keeps its place on the screen."""
         height, top = self.size.height, self.scroll_offset.y
-        before = [self.render_line(y) for y in range(height)]
+        before = [self._painted_line(y) for y in range(height)]
         shift = 0 if cursor is None else cursor - self._cursor
         resized, self._count, self._draw = count != self._count, count, draw
         self._cursor = max(0, min(count - 1, self._cursor + shift))
@@ -75,6 +75,13 @@ class Sheet(CursorList):
         for y in range(height):
             if before[y] != self.render_line(y):
                 self.refresh(Region(0, y, self.size.width, 1))
+
+    def _painted_line(self, y: int) -> Strip | None:
+        """A line as it was drawn; None if it is not kept: the old rows may be gone, so they cannot be drawn again."""
+        index = self.index_at(y)
+        if index is None:
+            return self.render_line(y)
+        return self._strips.get((index, index == self.cursor_index, self.size.width))
 
     def show_at_top(self, row: int) -> None:
         """Put the cursor on a row and scroll it to the top, for a new beginning such as the next file."""
