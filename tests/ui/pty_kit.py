@@ -122,8 +122,13 @@ class Terminal:
         return self.output.decode("utf-8", "replace")
 
     def after_screen(self) -> str:
-        """What was written after the alternate screen was left, without what steers the terminal."""
+        """What was written after the alternate screen was left, without what steers the terminal.
+
+        A program that ends at once leaves this terminal's answers to the line, which echoes them.
+        """
         tail = bytes(self.output).rpartition(b"\x1b[?1049l")[2]
+        for answer in _ANSWERS.values():
+            tail = tail.replace(answer.replace(b"\x1b", b"^["), b"")
         return re.sub(rb"\x1b\[[<>=?]?[\d;]*[a-zA-Z]|\x1b[78]", b"", tail).decode("utf-8", "replace").strip()
 
     def modes_left(self) -> set[str]:
