@@ -290,8 +290,15 @@ class GitStatusSource(Source):
 
     def _start_reading_refs(self, common_dir: str) -> None:
         self._refs_timers.pop(common_dir, None)
-        task = asyncio.ensure_future(self._read_refs(common_dir))
+        task = asyncio.ensure_future(self._read_refs_until_stopped(common_dir))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def _read_refs_until_stopped(self, common_dir: str) -> None:
+        try:
+            await self._read_refs(common_dir)
+        except RuntimeError:  # the pool takes no more work
+            if not self._stopping:
+                raise
 
     async def _read_refs(self, common_dir: str) -> None:
         """Read the distances of all branches to their upstreams by one process; read more only of what moved."""
