@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from imi_monitor import paths
+
 RESTART = "restart imi"
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # An installation replaces all files, a checkout those that differ.
@@ -23,15 +25,7 @@ def problem() -> str | None:
 
 
 def _stamps() -> tuple[tuple[int, int, int] | None, ...]:
-    return tuple(_stamp(os.path.join(_PACKAGE, name)) for name in _FILES)
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return info.st_mtime_ns, info.st_size, info.st_ino
+    return tuple(paths.file_stamp(os.path.join(_PACKAGE, name)) for name in _FILES)
 
 
 _AT_START = _stamps()

@@ -54,3 +54,12 @@ def styles_dir() -> str:
     package = os.path.dirname(os.path.abspath(__file__))
     inside = os.path.join(package, "styles")
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "styles")
+
+
+def file_stamp(path: str) -> tuple[int, int, int] | None:
+    """Return values of a file that differ after a write or an exchange; None if there is no file."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size, info.st_ino

@@ -14,9 +14,17 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.store import schema
-from tests.helpers import ROOT, Ran
+from tests.helpers import ROOT, Ran, Repo, imi
 
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 24, 1, 2
+
+
+def make_claimed_worktrees(repo: Repo) -> Repo:
+    """Make feat-one, which keeper has claimed, and feat-two."""
+    for name in ("one", "two"):
+        assert imi("feat", name, cwd=repo.path).code == 0
+    assert imi("claim", "feat-one", "--agent", "keeper", cwd=repo.path).code == 0
+    return repo
 
 
 def settle(path: Path) -> None:

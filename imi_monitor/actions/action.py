@@ -198,7 +198,7 @@ class Action:
     returns_path = False  # its outcome can hold a path, into which the shell function changes
     opens_worktree = False  # the dashboard opens the resulting path in a new pane
     dangerous = False  # the dashboard asks for confirmation
-    tone = "neutral"  # how its dialog looks: danger, success or neutral
+    brings_work = False  # dangerous, but it adds work to a branch: its dialog does not look like a removal
     changes = True  # refused under --read-only
     needs_registry = True  # False: works from git alone while the registry cannot be used (`without_registry`)
     recovers = True  # the command line runs crash recovery first; False for what must work without a registry

@@ -164,6 +164,8 @@ def _values(context: Context, kind: str | None, choices: tuple[str, ...]) -> lis
     if choices:
         return [(word, "") for word in choices]
     read = _READERS.get(kind or "")
+    if kind in _OF_REGISTRY and not os.path.exists(context.database):
+        read = _files if kind == "repositories" else None  # completion must not create a registry
     if read is None:
         return []
     try:
@@ -176,8 +178,6 @@ def _values(context: Context, kind: str | None, choices: tuple[str, ...]) -> lis
 
 
 def _worktrees(context: Context) -> list[Candidate]:
-    if not os.path.exists(context.database):
-        return []  # completion must not create a registry
     repository = context.find_repository()
     among = [repository] if repository is not None else worktree_lookup.known_repositories(context)
     targets = [target for each in among for target in worktree_lookup.list_worktrees(context, each)]
@@ -185,29 +185,21 @@ def _worktrees(context: Context) -> list[Candidate]:
 
 
 def _repositories(context: Context) -> list[Candidate]:
-    if not os.path.exists(context.database):
-        return [(FILES, "")]
     rows = repositories.list_repositories(context.connection)
     return [(FILES, ""), *((row.name, safe(row.path, 60)) for row in rows)]
 
 
 def _agents(context: Context) -> list[Candidate]:
-    if not os.path.exists(context.database):
-        return []
     held = {one.agent_id: f"holds {safe(one.worktree_name, 60)}" for one in claims.list_held(context.connection)}
     return sorted((name, help) for name, help in held.items() if name)
 
 
 def _sessions(context: Context) -> list[Candidate]:
-    if not os.path.exists(context.database):
-        return []
     rows = sessions.find(context.connection, sessions.SessionFilter(), _MOST_SESSIONS)
     return [(one.id, safe(f"{one.agent_id} in {one.worktree_name or '?'}", 60)) for one in rows]
 
 
 def _trash(context: Context) -> list[Candidate]:
-    if not os.path.exists(context.database):
-        return []
     rows = trash.list_kept(context.connection)
     return [(one.id, safe(f"{one.worktree_name}, removed {one.removed_at[:16]}", 60)) for one in rows]
 
@@ -217,8 +209,6 @@ def _settings(_: Context) -> list[Candidate]:
 
 
 def _types(context: Context) -> list[Candidate]:
-    if not os.path.exists(context.database):
-        return []
     return [(one.name, safe(one.description or "", 60)) for one in worktree_types.list_types(context.connection)]
 
 
@@ -239,6 +229,7 @@ def _files(_: Context) -> list[Candidate]:
     return [(FILES, "")]
 
 
+_OF_REGISTRY = ("worktrees", "repositories", "agents", "sessions", "trash", "types")
 _READERS: dict[str, Callable[[Context], list[Candidate]]] = {
     "worktrees": _worktrees,
     "repositories": _repositories,

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Iterable
 
-from imi_monitor import host
+from imi_monitor import host, paths
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import times
 from imi_monitor.model.attribution import ClaimPeriod
@@ -121,7 +121,7 @@ class RegistrySource(Source):
 
     def _wait_for_commit(self, own: bool) -> None:
         """Nothing is new. A commit causes its file event some milliseconds before it is visible."""
-        if not own and _is_younger(map(_stamp, self._files), self._timing.visible_within):
+        if not own and _is_younger(map(paths.file_stamp, self._files), self._timing.visible_within):
             self._timer.retry_soon(self._timing.visible_retry)
         else:
             self._timer.succeeded()
@@ -137,21 +137,13 @@ def make_source(context: SourceContext) -> RegistrySource:
 
 def settled_stamps(files: Iterable[str], unsettled: float) -> tuple[object, ...] | None:
     """Return what changes with every commit; None while the next commit might give the same stamps."""
-    stamps = tuple(map(_stamp, files))
+    stamps = tuple(map(paths.file_stamp, files))
     return None if _is_younger(stamps, unsettled) else stamps
 
 
 def _is_younger(stamps: Iterable[tuple[int, int, int] | None], seconds: float) -> bool:
     newest = max((stamp[0] for stamp in stamps if stamp is not None), default=0)
     return newest > times.clock() - seconds * 1e9
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return info.st_mtime_ns, info.st_size, info.st_ino
 
 
 def read_registry(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.store import schema
+from tests import registry_faults
 from tests.helpers import ROOT, Repo, imi
 from tests.ui.tmux_kit import MISSING, Tmux
 
@@ -68,10 +69,7 @@ def installed(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def world(repo: Repo) -> Repo:
-    for name in ("one", "two"):
-        assert imi("feat", name, cwd=repo.path).code == 0
-    assert imi("claim", "feat-one", "--agent", "keeper", cwd=repo.path).code == 0
-    return repo
+    return registry_faults.make_claimed_worktrees(repo)
 
 
 def test_processes_of_the_former_version_say_what_to_do(world: Repo, installed: Path, tmp_path: Path) -> None:

@@ -38,6 +38,24 @@ def test_a_written_index_without_an_event_is_found_by_its_stamp(repo: Repo) -> N
     asyncio.run(main())
 
 
+def test_refs_that_are_read_while_the_source_ends_leave_no_error(repo: Repo) -> None:
+    entry = roster_entry(repo.path.parent, repo.path.name, is_main=True)
+    errors: list[dict[str, object]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        source, receiver = GitStatusSource(), RecordingReceiver()
+        async with running(source, receiver):
+            await asyncio.sleep(0)
+            source.handle_hint(RosterRead((entry,)))
+            await until(lambda: receiver.git)
+        source._start_reading_refs(entry.common_dir)  # a timer that was due at the end
+        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+
+    asyncio.run(main())
+    assert errors == []
+
+
 def test_the_first_statuses_are_complete_when_each_was_read_or_failed(repo: Repo) -> None:
     repo.worktree("feat")
     home = repo.path.parent

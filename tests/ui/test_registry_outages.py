@@ -33,10 +33,7 @@ def registry(own_home: Path) -> Path:
 
 @pytest.fixture
 def world(repo: Repo) -> Repo:
-    for name in ("one", "two"):
-        assert imi("feat", name, cwd=repo.path).code == 0
-    assert imi("claim", "feat-one", "--agent", "keeper", cwd=repo.path).code == 0
-    return repo
+    return registry_faults.make_claimed_worktrees(repo)
 
 
 def owners(app: ImiApp) -> dict[str, str]:

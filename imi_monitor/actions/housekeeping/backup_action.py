@@ -89,7 +89,6 @@ class RestoreBackupAction(Action):
         Option("reason", "why, for the event log", value="TEXT"),
     )
     dangerous = True
-    tone = "danger"
     recovers = False  # it must work with a broken registry
 
     def refuse(self, context: Context, request: Request) -> None:

@@ -57,7 +57,6 @@ class PruneAction(Action):
         Option("agent", "who you are: your own claims do not protect", value="ID", aliases=("agent-id", "yi-id")),
     )
     dangerous = True
-    tone = "danger"
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         """The lines of a dry run; stops early when the preview is cancelled."""

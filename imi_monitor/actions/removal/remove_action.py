@@ -41,7 +41,6 @@ class _RemovalAction(Action):
     arguments = _ARGUMENTS
     options: tuple[Option, ...] = _OPTIONS
     dangerous = True
-    tone = "danger"
     how = "removed"
 
     def preview(self, context: Context, request: Request) -> Preview:

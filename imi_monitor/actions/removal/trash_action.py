@@ -161,7 +161,6 @@ class TrashPurgeAction(Action):
         _AGENT,
     )
     dangerous = True
-    tone = "danger"
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         return [_describe_candidate(one) for one in _candidates(context, request)] or ["no entry is old enough"]

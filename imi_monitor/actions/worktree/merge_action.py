@@ -68,7 +68,7 @@ class MergeAction(Action):
         Option("agent", "who you are, if you hold a claim", value="ID", aliases=("agent-id", "yi-id")),
     )
     dangerous = True
-    tone = "success"
+    brings_work = True
     dialog_options = ("into", "no-ff", "message", "close")
 
     def consequences(self, context: Context, request: Request) -> list[str]:

@@ -85,7 +85,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
     # -- appearance -------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes=f"dialog -{self._action.tone}"):
+        with Vertical(classes=f"dialog -{self._tone}"):
             yield Static(self._title(), classes="title")
             with VerticalScroll(classes="lines", can_focus=False):
                 yield Static(dialog_text.purpose(self._action.help), classes="help")
@@ -94,7 +94,7 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
             yield TextField(f"Type {self._name_shown} to {self._act_word} it anyway", "override")
             with Horizontal(classes="buttons"):
                 yield _InstantButton(Content("Cancel"), id="leave", compact=True)
-                variant = _VARIANTS[self._action.tone]
+                variant = _VARIANTS[self._tone]
                 yield _InstantButton(Content(self._act_label), id="act", variant=variant, compact=True)
 
     @property
@@ -105,6 +105,12 @@ class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
     @property
     def _name_shown(self) -> str:
         return safe(self._targets[0].name or "", 60)
+
+    @property
+    def _tone(self) -> str:
+        if self._action.dangerous:
+            return "success" if self._action.brings_work else "danger"
+        return "neutral"
 
     @property
     def _act_word(self) -> str:
