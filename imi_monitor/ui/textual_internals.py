@@ -276,7 +276,10 @@ StylesCache.get_inner_outer = staticmethod(_inner_outer)  # type: ignore[method-
 
 class DismissedOnce(Screen[R]):
     """A screen that is dismissed once. A second key pressed before it is gone does nothing; Textual calls the callback again
-    and closes the screen below."""
+    and closes the screen below.
+
+    A modal screen names ModalScreen first: Textual takes the names for style rules from the first base alone.
+    """
 
     def dismiss(self, result: R | None = None) -> AwaitComplete:
         return super().dismiss(result) if self.app.screen is self else AwaitComplete()

@@ -44,7 +44,7 @@ class _InstantButton(Button):
         self.active_effect_duration = 0
 
 
-class ActionDialog(DismissedOnce[Outcome | None], ModalScreen[Outcome | None]):
+class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
     """Runs the action and returns its outcome; None if it was closed without one.
 
     With `names` the action runs on several worktrees in turn, and the result of each is shown. A name may come with its own

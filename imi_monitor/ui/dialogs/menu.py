@@ -45,7 +45,7 @@ class MenuSearch(Input):
         return (key != "question_mark" or bool(self.value)) and super().check_consume_key(key, character)
 
 
-class Menu(DismissedOnce[str | None], ModalScreen[str | None]):
+class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
     """Returns the value of the chosen entry; None if it was closed.
 
     With `search`, typed text filters the entries; without, a key chooses the entry that shows it. `preview` is called with
