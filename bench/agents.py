@@ -222,10 +222,18 @@ class AgentWorld:
         self.sessions.append(session)
         time.sleep(0.02)
         entry = {
-            "pid": sleeper.pid, "sessionId": session, "cwd": str(tree), "startedAt": int(time.time() * 1000),
-            "procStart": host.start_time(sleeper.pid), "version": "2.1.326", "kind": "interactive", "entrypoint": "cli",
-            "status": "busy", "updatedAt": int(time.time() * 1000), "statusUpdatedAt": int(time.time() * 1000),
-        }  # fmt: skip
+            "pid": sleeper.pid,
+            "sessionId": session,
+            "cwd": str(tree),
+            "startedAt": int(time.time() * 1000),
+            "procStart": host.start_time(sleeper.pid),
+            "version": "2.1.326",
+            "kind": "interactive",
+            "entrypoint": "cli",
+            "status": "busy",
+            "updatedAt": int(time.time() * 1000),
+            "statusUpdatedAt": int(time.time() * 1000),
+        }
         (config / "sessions" / f"{sleeper.pid}.json").write_text(json.dumps(entry))
 
     def end(self) -> None:
@@ -258,12 +266,24 @@ def _transcript(session: str, cwd: str, megabytes: int) -> bytes:
 
 
 def _record(session: str, cwd: str, kind: str, message: dict[str, object], **more: object) -> bytes:
-    return json.dumps({
-        "type": kind, "uuid": f"{random.getrandbits(64):x}", "parentUuid": None, "isSidechain": False, "userType": "external",
-        "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{time.time_ns() // 1_000_000 % 1000:03}Z",
-        "cwd": cwd, "gitBranch": "main", "sessionId": session, "version": "2.1.326", "entrypoint": "cli", "message": message,
-        **more,
-    }).encode()  # fmt: skip
+    return json.dumps(
+        {
+            "type": kind,
+            "uuid": f"{random.getrandbits(64):x}",
+            "parentUuid": None,
+            "isSidechain": False,
+            "userType": "external",
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+            + f".{time.time_ns() // 1_000_000 % 1000:03}Z",
+            "cwd": cwd,
+            "gitBranch": "main",
+            "sessionId": session,
+            "version": "2.1.326",
+            "entrypoint": "cli",
+            "message": message,
+            **more,
+        }
+    ).encode()
 
 
 def _prompt(session: str, cwd: str) -> bytes:
@@ -273,9 +293,19 @@ def _prompt(session: str, cwd: str) -> bytes:
 def _call(session: str, cwd: str, mark: str) -> bytes:
     usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 1000, "cache_creation_input_tokens": 0}
     content = [{"type": "tool_use", "id": f"toolu_{mark}", "name": "Bash", "input": {"command": f"echo {mark}"}}]
-    return _record(session, cwd, "assistant", {
-        "id": f"msg_{mark}", "role": "assistant", "model": "bench", "content": content, "stop_reason": "tool_use", "usage": usage,
-    })  # fmt: skip
+    return _record(
+        session,
+        cwd,
+        "assistant",
+        {
+            "id": f"msg_{mark}",
+            "role": "assistant",
+            "model": "bench",
+            "content": content,
+            "stop_reason": "tool_use",
+            "usage": usage,
+        },
+    )
 
 
 def _result(session: str, cwd: str, mark: str, size: int) -> bytes:

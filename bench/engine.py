@@ -138,9 +138,11 @@ def _bare_calls(world: World) -> float:
     def call(path: str) -> None:
         for args in (["status", "--porcelain=v2", "--branch", "-z"], ["rev-list", "--max-count=1", "HEAD"]):
             pid = os.posix_spawnp(
-                "git", ["git", "--no-optional-locks", "-C", path, *args], os.environ,
+                "git",
+                ["git", "--no-optional-locks", "-C", path, *args],
+                os.environ,
                 file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)],
-            )  # fmt: skip
+            )
             os.waitpid(pid, 0)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

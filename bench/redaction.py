@@ -127,7 +127,11 @@ VENDORS: dict[str, tuple[str, ...]] = {
 CONTEXTS: dict[str, tuple[str, ...]] = {
     "curl -u": ("curl -u ann:§ https://x/y", "curl -sS --user 'ann:§' https://x", "curl -uann:§ https://x"),
     "mysql -p": ("mysql -u root -p§ shop", "mysqldump --single-transaction -uroot -p'§' shop"),
-    "docker login": ("docker login -u ann -p § registry.x", "podman login -p §", "echo § | docker login --password-stdin"),
+    "docker login": (
+        "docker login -u ann -p § registry.x",
+        "podman login -p §",
+        "echo § | docker login --password-stdin",
+    ),
     "cookies": ("Cookie: session=§; theme=dark", "Set-Cookie: sid=§; HttpOnly", "curl -H 'Cookie: id=§' https://x"),
     "authorization": (
         "Authorization: Bearer §",
@@ -172,7 +176,7 @@ CONTEXTS: dict[str, tuple[str, ...]] = {
         "ALTER USER ann WITH PASSWORD '§';",
         "CREATE USER ann IDENTIFIED BY '§'",
     ),
-}  # fmt: skip
+}
 PLACES = (
     "§",
     "the token is §.",

@@ -46,9 +46,14 @@ class Pane:
         self.arrivals: list[tuple[float, bytes]] = []
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
-            argv, cwd=cwd, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            argv,
+            cwd=cwd,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
             env=_environment() | (env or {}),
-        )  # fmt: skip
+        )
         os.close(slave)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()

@@ -35,9 +35,15 @@ class Rows:
             seq += 1
             now = times.stamp()
             yield Snapshot(
-                seq, now, "desk", tuple(self._trees), changes=(), health=(SourceHealth("worktrees", now, None),),
-                complete=True, repositories=("app",),
-            )  # fmt: skip
+                seq,
+                now,
+                "desk",
+                tuple(self._trees),
+                changes=(),
+                health=(SourceHealth("worktrees", now, None),),
+                complete=True,
+                repositories=("app",),
+            )
             await asyncio.sleep(1.0)
             while not self._changing:
                 await asyncio.sleep(1.0)
@@ -50,14 +56,42 @@ def _tree(number: int) -> Worktree:
     key = Key("desk", "app", f"feat-{number:03d}")
     file = FileState("src/a.py", ".", "M", added=1, removed=1)
     state = GitState(
-        times.stamp(), f"feat/{number:03d}", "a" * 40, "origin/x", 1, 0, "origin/main", 2, 1, (file,), 1, 1, 0, 0, None,
-        0, None, 1, 1,
-    )  # fmt: skip
+        times.stamp(),
+        f"feat/{number:03d}",
+        "a" * 40,
+        "origin/x",
+        1,
+        0,
+        "origin/main",
+        2,
+        1,
+        (file,),
+        1,
+        1,
+        0,
+        0,
+        None,
+        0,
+        None,
+        1,
+        1,
+    )
     claim = ClaimState(key, f"claude-{number}", "held", 1, times.stamp(), None, "T-1", 4711, "claude")
     return Worktree(
-        key, f"/code/feat-{number:03d}", "feat", f"feat/{number:03d}", False, False, None, None,
-        claim if number % 3 == 0 else None, state, None, "live", None,
-    )  # fmt: skip
+        key,
+        f"/code/feat-{number:03d}",
+        "feat",
+        f"feat/{number:03d}",
+        False,
+        False,
+        None,
+        None,
+        claim if number % 3 == 0 else None,
+        state,
+        None,
+        "live",
+        None,
+    )
 
 
 def _changed(tree: Worktree, seq: int) -> Worktree:

@@ -87,9 +87,12 @@ def _server() -> str:
             watched, alive = os.pipe()  # the server ends when `alive` is closed, however this process ends
             server = subprocess.Popen(
                 [sys.executable, "-m", "tests.fork_server", address, str(started), str(watched)],
-                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(started, watched),
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(started, watched),
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
-            )  # fmt: skip
+            )
             os.close(started)
             os.close(watched)
             if os.read(ready, 1) != b"1":

@@ -31,9 +31,14 @@ ROOT = Path(__file__).resolve().parent.parent
 def git(*args: str | Path, cwd: Path, check: bool = True, env: dict[str, str] | None = None) -> str:
     """Plain git, as a user would run it."""
     done = subprocess.run(
-        ["git", *map(str, args)], cwd=cwd, check=False, capture_output=True, text=True, errors="surrogateescape",
+        ["git", *map(str, args)],
+        cwd=cwd,
+        check=False,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
         env={**os.environ, **(env or {})},
-    )  # fmt: skip
+    )
     if check and done.returncode:
         raise AssertionError(f"git {' '.join(map(str, args))} in {cwd}: {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout.strip()
@@ -152,9 +157,16 @@ def imi(
         done = fork_server.run(words, cwd=cwd, env=environment, stdin=stdin, timeout=timeout)
     else:
         done = subprocess.run(
-            imi_argv(*words), cwd=cwd, input=stdin, capture_output=True, text=True, errors="surrogateescape",
-            timeout=timeout, check=False, env=environment,
-        )  # fmt: skip
+            imi_argv(*words),
+            cwd=cwd,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=timeout,
+            check=False,
+            env=environment,
+        )
     assert "Traceback" not in done.stderr, done.stderr
     return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -99,9 +99,15 @@ def imi_without_privilege(*args: str | Path, cwd: Path | None = None) -> Ran:
                     os._exit(99)
 
     done = subprocess.run(
-        [sys.executable, "-m", "imi_monitor", *map(str, args)], preexec_fn=drop, capture_output=True, text=True,
-        check=False, cwd=cwd, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-m", "imi_monitor", *map(str, args)],
+        preexec_fn=drop,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     if done.returncode == 99:
         pytest.skip("this root may not give up its rights")
     assert "Traceback" not in done.stderr, done.stderr

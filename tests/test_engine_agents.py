@@ -32,9 +32,12 @@ class Claude:
 
     def __init__(self, folder: Path, tree: Path, session: str = "-") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(FAKE), str(folder), str(tree), session], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+            [sys.executable, str(FAKE), str(folder), str(tree), session],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
         assert self.process.stdin and self.process.stdout
         self.session = read_line(self.process.stdout).strip()
         self.do("start")

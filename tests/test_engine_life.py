@@ -83,9 +83,15 @@ def snapshot_states(snapshot: Snapshot) -> dict[str, tuple[object, ...]]:
             found[Path(tree.path).name] = ("unknown", tree.failure)
         else:
             found[Path(tree.path).name] = (
-                state.branch, state.head, state.staged, state.unstaged, state.untracked, state.conflicted,
-                state.trunk_ahead, state.trunk_behind,
-            )  # fmt: skip
+                state.branch,
+                state.head,
+                state.staged,
+                state.unstaged,
+                state.untracked,
+                state.conflicted,
+                state.trunk_ahead,
+                state.trunk_behind,
+            )
     return found
 
 
@@ -102,10 +108,26 @@ class RandomSteps:
 
     def step(self) -> str:
         acts: list[Callable[[Repo], None]] = [
-            self.edit, self.edit, self.edit, self.new, self.delete, self.stage, self.commit, self.commit, self.switch,
-            self.stash, self.checkout, self.conflict, self.rebase, self.gc, self.create, self.remove, self.rename_file,
-            self.trunk, self.pack,
-        ]  # fmt: skip
+            self.edit,
+            self.edit,
+            self.edit,
+            self.new,
+            self.delete,
+            self.stage,
+            self.commit,
+            self.commit,
+            self.switch,
+            self.stash,
+            self.checkout,
+            self.conflict,
+            self.rebase,
+            self.gc,
+            self.create,
+            self.remove,
+            self.rename_file,
+            self.trunk,
+            self.pack,
+        ]
         trees = self.trees()
         act = self.rng.choice(acts) if trees else self.create
         tree = self.rng.choice(trees) if trees else self.repo

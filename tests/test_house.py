@@ -93,8 +93,13 @@ def test_only_programs_looks_up_programs() -> None:
         tree = ast.parse(path.read_text())
         found = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _names_a_program(node)]
         assert not found, f"{path}, lines {found}: find the program with programs.find"
-        taken = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
-                 if node.module in ("os", "shutil", "subprocess", "webbrowser")}  # fmt: skip
+        taken = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+            if node.module in ("os", "shutil", "subprocess", "webbrowser")
+        }
         assert not taken, f"{path} hides where {taken} comes from: import the module"
 
 

@@ -24,12 +24,17 @@ from tests.mutants.changes import list_changes
         ("a and (b or c)", {"True and (b or c)", "a and (True)", "a and (False or c)", "a and (b or False)"}),
         ("a or []", {"False or []"}),
         ("not (a + 1)", {"(a + 1)", "not (a - 1)", "not (a + 0)"}),
-        ("if a:\n    raise ValueError", {"if True:\n    raise ValueError", "if False:\n    raise ValueError", "if a:\n    pass"}),
+        (
+            "if a:\n    raise ValueError",
+            {"if True:\n    raise ValueError", "if False:\n    raise ValueError", "if a:\n    pass"},
+        ),
         ("x.y = f(True)", {"pass", "x.y = f(False)"}),
         ("p = os.A | os.B", {"p = os.A", "p = os.B"}),
         ("p = os.A | os.O_CLOEXEC", {"p = os.O_CLOEXEC"}),
-        ("s = 'UPDATE x WHERE a = ? AND b IS NULL AND c = 1'",
-         {"s = 'UPDATE x WHERE a = ? AND c = 1'", "s = 'UPDATE x WHERE a = ? AND b IS NULL'"}),
+        (
+            "s = 'UPDATE x WHERE a = ? AND b IS NULL AND c = 1'",
+            {"s = 'UPDATE x WHERE a = ? AND c = 1'", "s = 'UPDATE x WHERE a = ? AND b IS NULL'"},
+        ),
         ("x = run(git, '--all', '-z')", {"x = run(git,  '-z')"}),
         ("T = {'a', 'b', 'c'}", {"T = {'b', 'c'}", "T = {'a', 'c'}"}),
         ('T = f("""\none two\n""")', {'T = f("""\n two\n""")', 'T = f("""\none \n""")'}),
@@ -38,7 +43,7 @@ from tests.mutants.changes import list_changes
         ("limit = 512", set()),
         ("if TYPE_CHECKING:\n    from x import y", set()),
     ],
-)  # fmt: skip
+)
 def test_the_changes_of_a_piece_of_source(source: str, expected: set[str]) -> None:
     changes = list_changes(f"{source}\n".encode())
     assert {change.changed.decode().rstrip("\n") for change in changes if change.valid} == expected

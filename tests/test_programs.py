@@ -29,10 +29,38 @@ from tests.sources.source_kit import until
 from tests.ui import snapshot_builder
 
 NAMES = (
-    "git", "gh", "tmux", "zellij", "lazygit", "tig", "claude", "codex", "gemini", "copilot", "opencode", "amp", "vi",
-    "xdg-open", "open", "zsh", "sh", "bash", "env", "ps", "lsof", "sysctl", "stty", "node", "ssh", "git-status",
-    "python", "python3", "printf", "cat", "sleep",
-)  # fmt: skip
+    "git",
+    "gh",
+    "tmux",
+    "zellij",
+    "lazygit",
+    "tig",
+    "claude",
+    "codex",
+    "gemini",
+    "copilot",
+    "opencode",
+    "amp",
+    "vi",
+    "xdg-open",
+    "open",
+    "zsh",
+    "sh",
+    "bash",
+    "env",
+    "ps",
+    "lsof",
+    "sysctl",
+    "stty",
+    "node",
+    "ssh",
+    "git-status",
+    "python",
+    "python3",
+    "printf",
+    "cat",
+    "sleep",
+)
 GOOD = ("gh", "tmux", "zellij", "lazygit", "claude", "vi", "xdg-open", "zsh", "ps", "lsof", "sysctl")
 
 
@@ -81,10 +109,15 @@ class Planted:
             for name in NAMES:
                 (own / name).symlink_to(inside / name)
         return {
-            "dot": ".", "empty": "", "relative": "bin/../bin", "up": "../feat-one/bin", "absolute": str(inside),
-            "main": str(self.repo.path / ".venv" / "bin"), "git directory": str(self.repo.path / ".git" / "bin"),
+            "dot": ".",
+            "empty": "",
+            "relative": "bin/../bin",
+            "up": "../feat-one/bin",
+            "absolute": str(inside),
+            "main": str(self.repo.path / ".venv" / "bin"),
+            "git directory": str(self.repo.path / ".git" / "bin"),
             "dots": f"{self._home}/../{inside.relative_to(self._home.parent)}",
-        }.get(kind, str(own))  # fmt: skip
+        }.get(kind, str(own))
 
 
 KINDS = ("dot", "empty", "relative", "up", "absolute", "main", "dots", "link", "link over a link", "links to programs")
@@ -330,9 +363,23 @@ def test_each_place_runs_the_program_outside_of_the_worktree(  # G2
 
 
 VERBS = (
-    "status", "list", "log", "diff", "trunk", "doctor", "hooks", "hooks install --dry-run", "agents", "sessions",
-    "claim feat-one", "go feat-one", "stats", "collisions", "review 5", "status --json",
-)  # fmt: skip
+    "status",
+    "list",
+    "log",
+    "diff",
+    "trunk",
+    "doctor",
+    "hooks",
+    "hooks install --dry-run",
+    "agents",
+    "sessions",
+    "claim feat-one",
+    "go feat-one",
+    "stats",
+    "collisions",
+    "review 5",
+    "status --json",
+)
 
 
 @pytest.mark.parametrize("kind", ["dot", "empty", "absolute", "main"])
@@ -363,8 +410,11 @@ def test_gitpython_is_imported_with_our_git(planted: Planted) -> None:
     code = "import sys; from imi_monitor.git.gitpython_commits import recent_commits; print(len(recent_commits(sys.argv[1])))"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, str(planted.repo.path / ".git")],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "2\n"
     assert read_log(planted.log) == []
 

@@ -20,8 +20,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # no build isolation: the build back end is pinned and installed already, and tests need no registry
     done = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return next(out.glob("*.whl"))
 
@@ -41,8 +43,10 @@ def test_it_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     site = next((home / "lib").glob("python*/site-packages"))
     done = subprocess.run(
         [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", str(wheel)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     for command in ("imi", "imi-monitor"):
@@ -53,8 +57,12 @@ def test_it_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
         assert "feat" in shown.stdout
     found = subprocess.run(
         [python, "-I", "-c", "from imi_monitor.paths import styles_dir; print(styles_dir())"],
-        capture_output=True, text=True, check=False, env=env, cwd=tmp_path,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env=env,
+        cwd=tmp_path,
+    )
     assert found.stdout.strip() == str(site / "imi_monitor" / "styles"), found.stderr
 
 

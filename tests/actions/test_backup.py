@@ -236,8 +236,13 @@ def test_what_a_killed_backup_left_is_deleted_by_the_next_and_nothing_of_a_livin
 
     def leftovers() -> list[str]:
         places = (temporary, repo.path, Path(paths.state_dir()) / "backups")
-        return sorted(path.name.partition("-")[0] for place in places if place.exists() for path in place.iterdir()
-                      if path.name.startswith(".imi-backup-") or path.name.endswith("~"))  # fmt: skip
+        return sorted(
+            path.name.partition("-")[0]
+            for place in places
+            if place.exists()
+            for path in place.iterdir()
+            if path.name.startswith(".imi-backup-") or path.name.endswith("~")
+        )
 
     assert imi("claim", "one", "--agent", "a", cwd=repo.path).code == 0
     for words in ((), ("copy.tar.gz",)):

@@ -200,9 +200,11 @@ def test_a_waiter_comes_before_an_automatic_claim(tree: Repo, sleeper: Sleeper, 
     """A free worktree belongs to the waiter in its line, not to the agent that works there."""
     assert imi("claim", "feat-x", "--agent", "ann", cwd=repo.path).code == 0
     waiter = subprocess.Popen(
-        [sys.executable, "-m", "imi_monitor", "claim", "feat-x", "--agent", "bob", "--wait", "60"], cwd=repo.path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+        [sys.executable, "-m", "imi_monitor", "claim", "feat-x", "--agent", "bob", "--wait", "60"],
+        cwd=repo.path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+    )
     try:
         while not imi("queue", "--json", cwd=repo.path).data["count"]:
             pass

@@ -22,9 +22,15 @@ class Shell:
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
-            ["/bin/sh"], cwd=folder, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            start_new_session=True, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        )  # fmt: skip
+            ["/bin/sh"],
+            cwd=folder,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        )
         self.pid = self._process.pid
 
     def run(self, command: str) -> Ran:
@@ -203,12 +209,15 @@ def test_a_terminal_that_is_gone_holds_nothing_against_its_user(shell: Callable[
 @pytest.mark.parametrize(
     "mine, other",
     [
-        ({"TMUX": "/tmp/tmux-1/default,77,0", "TMUX_PANE": "%1"}, {"TMUX": "/tmp/tmux-1/default,77,0", "TMUX_PANE": "%2"}),
+        (
+            {"TMUX": "/tmp/tmux-1/default,77,0", "TMUX_PANE": "%1"},
+            {"TMUX": "/tmp/tmux-1/default,77,0", "TMUX_PANE": "%2"},
+        ),
         ({"ZELLIJ_SESSION_NAME": "a", "ZELLIJ_PANE_ID": "1"}, {"ZELLIJ_SESSION_NAME": "a", "ZELLIJ_PANE_ID": "2"}),
         ({"CLAUDE_CODE_SESSION_ID": "a"}, {"CLAUDE_CODE_SESSION_ID": "b"}),
         ({"IMI_SESSION_ID": "a"}, {"IMI_SESSION_ID": "b"}),
     ],
-)  # fmt: skip
+)
 def test_panes_and_agent_sessions_are_holders(one: Repo, mine: dict[str, str], other: dict[str, str]) -> None:
     assert imi("claim", "one", cwd=one.path, env=mine).code == 0
     assert imi("claim", "one", cwd=one.path, env=other).code == 1
@@ -263,9 +272,13 @@ def test_a_terminal_whose_shell_is_gone_is_no_mark_of_a_session() -> None:
         "print(identify_caller(None, None).session.get('process'))\n"
     )
     leader = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert leader.stdin is not None
     assert leader.stdout is not None
     leader.wait(LIMIT)

@@ -43,9 +43,12 @@ class Line:
         before = len(claim_queue.list_waiters(self.connection, *self.key))
         self.waiters[agent] = process = subprocess.Popen(
             imi_argv("claim", "feat-x", "--agent", agent, "--wait", str(seconds), "--json", *more),
-            cwd=self.repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            cwd=self.repo.path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self.until(
             lambda: len(claim_queue.list_waiters(self.connection, *self.key)) > before or process.poll() is not None
         )
@@ -221,9 +224,12 @@ def test_waiting_shows_the_place_in_line(line: Line) -> None:
     line.wait("codex-1")
     master, slave = pty.openpty()
     person = subprocess.Popen(
-        imi_argv("claim", "feat-x", "--agent", "human:ann", "--wait", "60"), cwd=line.repo.path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=slave,
-    )  # fmt: skip
+        imi_argv("claim", "feat-x", "--agent", "human:ann", "--wait", "60"),
+        cwd=line.repo.path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
     os.close(slave)
     seen = b""
     try:

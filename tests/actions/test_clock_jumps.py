@@ -35,8 +35,11 @@ def negative(shown: object) -> list[str]:
     if isinstance(shown, Outcome):
         return [line for line in shown.lines if re.search(r"(?<![\w.-])-\d", str(line))] + negative(shown.data)
     if isinstance(shown, dict):
-        timed = [f"{key}: {value}" for key, value in shown.items() if re.search("seconds|age", str(key))
-                 and isinstance(value, (int, float)) and value < 0]  # fmt: skip
+        timed = [
+            f"{key}: {value}"
+            for key, value in shown.items()
+            if re.search("seconds|age", str(key)) and isinstance(value, (int, float)) and value < 0
+        ]
         return timed + [found for value in shown.values() for found in negative(value)]
     return [found for value in shown for found in negative(value)] if isinstance(shown, (list, tuple)) else []
 
@@ -136,9 +139,13 @@ class SetClock:
         self._file = folder / "clock"
         self.set(0)
         self.env = {
-            **os.environ, "PYTHONPATH": str(ROOT), "LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }  # fmt: skip
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "LD_PRELOAD": FAKETIME,
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
 
     def set(self, seconds: int) -> None:
         new = self._file.with_suffix(".new")
@@ -166,9 +173,13 @@ def test_real_processes_keep_claim_line_and_trash_while_the_clock_is_set(repo: R
         epoch = machine.imi("claim", "feat-x", "--agent", "a", "--pid", str(pid), "--json", cwd=repo.path).data["epoch"]
         assert machine.imi("remove", "feat-old", cwd=repo.path).code == 0
         waiter = subprocess.Popen(
-            imi_argv("claim", "feat-x", "--agent", "w", "--wait", "300", "--json"), cwd=repo.path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            imi_argv("claim", "feat-x", "--agent", "w", "--wait", "300", "--json"),
+            cwd=repo.path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         try:
             _until(lambda: bool(claim_queue.list_waiters(here, *KEY)))
             for jump in (5 * HOUR, -2 * YEAR):

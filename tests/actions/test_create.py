@@ -173,10 +173,20 @@ def test_a_branch_name_can_be_given(repo: Repo) -> None:
     assert rows() == [("feat-x", "topic/y", "feat", "main")]
 
 
-@pytest.mark.parametrize(("reference", "base"), [
-    ("dev", "dev"), ("main~1", None), ("v1", None), ("refs/heads/dev", None), ("refs/tags/v1", None), ("HEAD", None),
-    ("short", None), ("full", None), ("dev^", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reference", "base"),
+    [
+        ("dev", "dev"),
+        ("main~1", None),
+        ("v1", None),
+        ("refs/heads/dev", None),
+        ("refs/tags/v1", None),
+        ("HEAD", None),
+        ("short", None),
+        ("full", None),
+        ("dev^", None),
+    ],
+)
 def test_from_takes_branches_tags_commits_and_steps(repo: Repo, reference: str, base: str | None) -> None:
     first = repo.git("rev-parse", "main~1")
     repo.git("tag", "-a", "v1", "-m", "one", "main~1")

@@ -33,9 +33,13 @@ SOAK_TRIALS = int(os.environ.get("IMI_TRIALS", "400"))
 
 def begin(repo: Repo, *words: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        imi_argv(*words), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        imi_argv(*words),
+        cwd=repo.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-    )  # fmt: skip
+    )
 
 
 def family(pid: int) -> list[int]:
@@ -150,9 +154,12 @@ def test_a_creation_killed_between_any_two_steps(cluster: Repo, moment: str) -> 
     (cluster.path.parent / "sync" / "repo" / ".env").write_text("SECRET=1\n")
     call, whole = MOMENTS[moment]
     done = subprocess.run(
-        [sys.executable, "-c", KILLER.format(call=call)], cwd=cluster.path, capture_output=True, check=False,
+        [sys.executable, "-c", KILLER.format(call=call)],
+        cwd=cluster.path,
+        capture_output=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     said = next_imi()
     path = cluster.path.parent / "feat-x"

@@ -81,8 +81,30 @@ def test_a_leading_dash_without_the_double_dash_is_an_unknown_option(repo: Repo)
     assert (done.code, "unknown option -x" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("branch", ["", "-f", "--lock", "a b", "a..b", "refs/heads/x", "a.lock", "a//b", "/a", "a/", "@", "HEAD",
-                                    "a\nb", "b" * 300, "0" * 40, "a\u202eb", "x/.y", "@{-1}"], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    "branch",
+    [
+        "",
+        "-f",
+        "--lock",
+        "a b",
+        "a..b",
+        "refs/heads/x",
+        "a.lock",
+        "a//b",
+        "/a",
+        "a/",
+        "@",
+        "HEAD",
+        "a\nb",
+        "b" * 300,
+        "0" * 40,
+        "a\u202eb",
+        "x/.y",
+        "@{-1}",
+    ],
+    ids=repr,
+)
 def test_a_bad_branch_name_is_refused(repo: Repo, branch: str) -> None:
     before = picture(repo)
     done = imi("feat", "x", f"--branch={branch}", cwd=repo.path)

@@ -168,9 +168,13 @@ def test_ctrl_c_reverts_a_creation(repo: Repo, tmp_path: Path, moment: str) -> N
 
 def start(repo: Repo, *words: str, env: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        imi_argv(*words), cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        imi_argv(*words),
+        cwd=repo.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), **env},
-    )  # fmt: skip
+    )
 
 
 def wait_for(path: Path) -> None:

@@ -27,9 +27,13 @@ def test_diff_shows_uncommitted_changes(feat: Repo, repo: Repo) -> None:
     done = imi("diff", "x", cwd=repo.path)
     assert done.code == 0 and done.err == ""
     assert done.out.splitlines() == [
-        "── README.md  +1 −0", "@@ −1 +1 @@", "     1  hello", "     2 +more",
-        "── new.txt  untracked, +1 −0", "     1 +new     new",
-    ]  # fmt: skip
+        "── README.md  +1 −0",
+        "@@ −1 +1 @@",
+        "     1  hello",
+        "     2 +more",
+        "── new.txt  untracked, +1 −0",
+        "     1 +new     new",
+    ]
     assert imi("diff", cwd=feat.path).out == done.out, "without a name: the one you stand in"
 
 

@@ -39,8 +39,12 @@ def test_worktrees_trash_and_git_data_are_as_du_counts_them(repo: Repo) -> None:
     found = rows(repo)
     git = repo.path / ".git"
     assert set(found) == {
-        ("worktree", "app"), ("worktree", "feat-one"), ("worktree", "inner"), ("trash", "feat-two"), ("git", "app")
-    }  # fmt: skip
+        ("worktree", "app"),
+        ("worktree", "feat-one"),
+        ("worktree", "inner"),
+        ("trash", "feat-two"),
+        ("git", "app"),
+    }
     assert found["worktree", "app"]["bytes"] == du(repo.path, exclude=(".git",))
     assert found["worktree", "feat-one"]["bytes"] == du(one.path, git / "worktrees" / "feat-one", exclude=("inner",))
     assert found["worktree", "inner"]["bytes"] == du(inner.path, git / "worktrees" / "inner")

@@ -73,8 +73,10 @@ def test_the_lock_file_in_an_error_of_git_is_named(repo: Repo) -> None:
     lock = repo.write(".git/config.lock", "")
     config = str(lock).removesuffix(".lock")
     for line, named in (
-        ("fatal: cannot lock ref 'refs/heads/x': Unable to create '/r/.git/refs/heads/x.lock': File exists.",
-         "/r/.git/refs/heads/x.lock"),
+        (
+            "fatal: cannot lock ref 'refs/heads/x': Unable to create '/r/.git/refs/heads/x.lock': File exists.",
+            "/r/.git/refs/heads/x.lock",
+        ),
         ("fatal: Unable to create '/r/a 'b'/index.lock': File exists.", "/r/a 'b'/index.lock"),
         ("error: could not lock config file /r/.git/config: File exists", "/r/.git/config.lock"),
         (f"error: could not lock config file {config}", str(lock)),
@@ -82,7 +84,7 @@ def test_the_lock_file_in_an_error_of_git_is_named(repo: Repo) -> None:
         ("error: could not lock config file /r/.git/config: Permission denied", None),
         ("fatal: Unable to create '/r/.git/index.lock': Permission denied", None),
         ("fatal: not a lock", None),
-    ):  # fmt: skip
+    ):
         assert lock_in_message(["hint: first", line]) == named
     os.utime(lock, (0, 0))
     assert "d ago: another git" in lock_advice(str(lock))

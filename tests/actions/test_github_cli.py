@@ -20,9 +20,17 @@ from tests.helpers import is_running, wait_for
 
 APP = parse_address("git@github.com:acme/app.git")
 WHOLE = PullRequest(
-    123, "feat: Add authentication", "alice", "main", "feat-add-auth", None, False, False,
-    "https://github.com/acme/app/pull/123", "OPEN",
-)  # fmt: skip
+    123,
+    "feat: Add authentication",
+    "alice",
+    "main",
+    "feat-add-auth",
+    None,
+    False,
+    False,
+    "https://github.com/acme/app/pull/123",
+    "OPEN",
+)
 
 
 @pytest.fixture
@@ -129,10 +137,21 @@ def test_endless_output_of_gh_is_cut(fake: FakeGh) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        b"", b"not json", b"[]", b"null", b"123", b"\xff\xfe", b"{}", b'{"number": "123"}', b'{"number": true}',
-        b'{"number": 124}', b'{"number": -123}', b"[" * 100_000, b'{"number": 1e400}',
+        b"",
+        b"not json",
+        b"[]",
+        b"null",
+        b"123",
+        b"\xff\xfe",
+        b"{}",
+        b'{"number": "123"}',
+        b'{"number": true}',
+        b'{"number": 124}',
+        b'{"number": -123}',
+        b"[" * 100_000,
+        b'{"number": 1e400}',
     ],
-)  # fmt: skip
+)
 def test_invalid_output_of_gh_is_reported(fake: FakeGh, answer: bytes) -> None:
     fake.says(answer)
     assert unavailable().startswith("gh returned")

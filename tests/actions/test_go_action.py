@@ -86,8 +86,11 @@ def test_go_prints_the_path_and_nothing_else(app: Repo) -> None:
     assert (ran.code, ran.out, ran.err) == (0, f"{app.path.parent / 'feat-api'}\n", "")
     data = imi("--json", "go", "api", cwd=app.path).data
     assert data == {
-        "target_path": str(app.path.parent / "feat-api"), "worktree_name": "feat-api", "repo": "app", "branch": "feat/api",
-    }  # fmt: skip
+        "target_path": str(app.path.parent / "feat-api"),
+        "worktree_name": "feat-api",
+        "repo": "app",
+        "branch": "feat/api",
+    }
 
 
 def test_go_lists_equally_good_matches(app: Repo) -> None:
@@ -153,9 +156,14 @@ def test_go_without_any_worktree_is_refused(tmp_path: Path) -> None:
 def test_go_offers_a_list_on_a_terminal(app: Repo, answer: str, index: int | None) -> None:
     main, other = pty.openpty()
     process = subprocess.Popen(
-        imi_argv("go"), cwd=app.path, stdin=other, stdout=subprocess.PIPE, stderr=other, text=True,
+        imi_argv("go"),
+        cwd=app.path,
+        stdin=other,
+        stdout=subprocess.PIPE,
+        stderr=other,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     os.close(other)
     shown = b""
     deadline = time.monotonic() + LIMIT

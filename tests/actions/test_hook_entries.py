@@ -29,7 +29,8 @@ TEXTS = {
     "tabs": '{\n\t"model": "x",\n\t"hooks": {\n\t\t"Stop": []\n\t}\n}',
     "four and CRLF": '{\r\n    "model": "x",\r\n    "hooks": {\r\n    }\r\n}\r\n',
     "their hooks": '{\n  "hooks": {\n    "Stop": [\n      ' + THEIRS + '\n    ],\n    "Other": []\n  },\n  "z": 1\n}\n',
-    "comments": '// top\n{\n  "a": 1, // one\n  /* two */ "hooks": {\n    "Stop": [\n      ' + THEIRS
+    "comments": '// top\n{\n  "a": 1, // one\n  /* two */ "hooks": {\n    "Stop": [\n      '
+    + THEIRS
     + " // loud\n      // last\n    ]\n  } // end\n} // done\n",
     "trailing commas": '{\n  "a": 1,\n  "hooks": {\n    "Stop": [\n      ' + THEIRS + ",\n    ],\n  },\n}\n",
     "comment in an empty one": '{\n  "hooks": {\n    // nothing yet\n  }\n}\n',
@@ -37,7 +38,7 @@ TEXTS = {
     "unicode and a mark": '\ufeff{\n  "ü": "\\u00fc 日本 \\" // no comment"\n}\n',
     "the same key twice": '{"hooks": 1, "hooks": {}}',
     "ours as text": '{"note": "test ! -r \'/s/imi/hooks/imi-hook.sh\'"}',
-}  # fmt: skip
+}
 
 
 def plain(text: str) -> Any:
@@ -124,11 +125,33 @@ def test_without_a_record_emptied_containers_are_removed() -> None:
     assert hook_entries.remove_hooks('{"hooks": {}}', None, {}) == '{"hooks": {}}'
 
 
-@pytest.mark.parametrize("text", [
-    "", "  ", "[]", "1", '{"a" 1}', '{"a": }', '{"a": 1 "b": 2}', "{", '{"a": [1, 2}', '{"a": "x}', '{"a": tru}', "{} {}",
-    "{'a': 1}", '{"a": 1,, "b": 2}', "{,}", '{"a": 1} /* open', '{"hooks": []}', '{"hooks": {"Stop": {}}}', '{"hooks": null}',
-    "[" * 5000, '{"a": "\\x"}', '{"a": NaNa}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "[]",
+        "1",
+        '{"a" 1}',
+        '{"a": }',
+        '{"a": 1 "b": 2}',
+        "{",
+        '{"a": [1, 2}',
+        '{"a": "x}',
+        '{"a": tru}',
+        "{} {}",
+        "{'a': 1}",
+        '{"a": 1,, "b": 2}',
+        "{,}",
+        '{"a": 1} /* open',
+        '{"hooks": []}',
+        '{"hooks": {"Stop": {}}}',
+        '{"hooks": null}',
+        "[" * 5000,
+        '{"a": "\\x"}',
+        '{"a": NaNa}',
+    ],
+)
 def test_text_that_is_no_settings_file_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(Refused) as refused:
         hook_entries.add_hooks(text, GROUPS)

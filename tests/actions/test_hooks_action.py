@@ -49,9 +49,11 @@ def test_hooks_of_all_agents_are_installed_and_removed(home: Path) -> None:
     assert ran.code == 0, ran
     assert "Codex runs hooks only after you accept them" in ran.err and "npm" in ran.err
     assert states() == {
-        ("claude", "user"): "installed", ("codex", "user"): "not trusted", ("gemini", "user"): "installed",
+        ("claude", "user"): "installed",
+        ("codex", "user"): "not trusted",
+        ("gemini", "user"): "installed",
         ("opencode", "user"): "installed",
-    }  # fmt: skip
+    }
     once = settings_of(home)
     assert "has imi's hooks already" in imi("hooks", "install").out
     assert settings_of(home) == once, "installing twice is installing once"
@@ -280,8 +282,15 @@ def test_the_plugin_of_opencode_writes_an_event(home: Path, tmp_path: Path) -> N
     told = sorted(spool.iterdir(), key=lambda path: path.stat().st_mtime_ns)
     payloads = [json.loads(path.read_bytes().split(b"\n\n", 1)[1].removesuffix(b"\nimi-end\n")) for path in told]
     assert [payload["hook_event_name"] for payload in payloads] == [
-        "session.created", "busy", "tool.before", "permission.asked", "permission.replied", "tool.after", "session.error", "idle",
-    ]  # fmt: skip
+        "session.created",
+        "busy",
+        "tool.before",
+        "permission.asked",
+        "permission.replied",
+        "tool.after",
+        "session.error",
+        "idle",
+    ]
     assert {payload["cwd"] for payload in payloads} == {"/w"} and payloads[0]["parent"] == "p"
     assert len(payloads[2]["tool_input"]["command"]) == 2000
 

@@ -248,9 +248,18 @@ def test_a_living_worktree_is_not_taken_for_an_interrupted_move(repo: Repo, worl
     repo.git("worktree", "lock", "--reason", "mine", str(victim))
     shutil.rmtree(trash_root(repo) / world / "worktree")
     forge(
-        repo, world, path=str(victim), gitdir=f"{victim}/.git\n", admin_dir=str(admin), gitfile=f"gitdir: {admin}\n",
-        inode=victim.stat().st_ino, head=repo.git("rev-parse", "main") + "\n", branch=None, locked="theirs\n", name="feat-victim",
-    )  # fmt: skip
+        repo,
+        world,
+        path=str(victim),
+        gitdir=f"{victim}/.git\n",
+        admin_dir=str(admin),
+        gitfile=f"gitdir: {admin}\n",
+        inode=victim.stat().st_ino,
+        head=repo.git("rev-parse", "main") + "\n",
+        branch=None,
+        locked="theirs\n",
+        name="feat-victim",
+    )
     before = unharmed(repo, tmp_path)
     every_verb(repo, world)
     assert_same(unharmed(repo, tmp_path), before)
@@ -293,17 +302,39 @@ def test_an_entry_made_from_nothing_needs_a_place_of_the_repository(repo: Repo, 
     (record / "gitdir").write_text(f"{entry}/worktree/.git\n")
     path = f"{home}/bin"
     worktree = {
-        "id": identity, "repo_name": "app", "name": "bin", "common_dir": f"{repo.path}/.git", "admin_dir": str(record),
-        "path": path, "trash_dir": str(entry), "inode": (entry / "worktree").stat().st_ino,
-        "gitfile": f"gitdir: {record}\n", "head": "ref: refs/heads/main\n", "gitdir": f"{path}/.git\n", "locked": None,
-        "branch": "main", "sha": repo.git("rev-parse", "main"), "agent": "x", "how": "removed", "overridden": [],
-        "boot": "x", "uptime": 1.0,
-    }  # fmt: skip
+        "id": identity,
+        "repo_name": "app",
+        "name": "bin",
+        "common_dir": f"{repo.path}/.git",
+        "admin_dir": str(record),
+        "path": path,
+        "trash_dir": str(entry),
+        "inode": (entry / "worktree").stat().st_ino,
+        "gitfile": f"gitdir: {record}\n",
+        "head": "ref: refs/heads/main\n",
+        "gitdir": f"{path}/.git\n",
+        "locked": None,
+        "branch": "main",
+        "sha": repo.git("rev-parse", "main"),
+        "agent": "x",
+        "how": "removed",
+        "overridden": [],
+        "boot": "x",
+        "uptime": 1.0,
+    }
     note = {
-        "format": 1, "state": "removed", "host": "x", "process": None, "registry": {"id": None, "path": "/nowhere"},
-        "began_at": "2026-01-01T00:00:00+00:00", "removed_at": None, "epoch": 0, "claim": None, "row": None,
+        "format": 1,
+        "state": "removed",
+        "host": "x",
+        "process": None,
+        "registry": {"id": None, "path": "/nowhere"},
+        "began_at": "2026-01-01T00:00:00+00:00",
+        "removed_at": None,
+        "epoch": 0,
+        "claim": None,
+        "row": None,
         "worktree": worktree,
-    }  # fmt: skip
+    }
     (entry / "note.json").write_text(json.dumps(note))
     with Context(str(repo.path)) as context:
         (found,) = unlisted_entries.find_unlisted(context)

@@ -179,11 +179,18 @@ def test_previews_change_nothing(repo: Repo, tree: Repo, own_home: Path) -> None
     before = tree_hash(repo.path), tree_hash(tree.path)
     log = imi("--json", "events", cwd=repo.path).out
     for verb, values in (
-        ("claim", {"name": "feat-api", "force": True, "reason": "x"}), ("release", {"name": "feat-api", "agent": "claude-1"}),
-        ("remove", {"name": "feat-api"}), ("undo", {}), ("add", {"type": "feat", "name": "new"}),
-        ("merge", {"name": "feat-api"}), ("rename", {"name": "feat-api", "new": "x", "agent": "claude-1"}),
-        ("prune", {}), ("repair", {}), ("sync", {}), ("review", {"pr": "1"}),
-    ):  # fmt: skip
+        ("claim", {"name": "feat-api", "force": True, "reason": "x"}),
+        ("release", {"name": "feat-api", "agent": "claude-1"}),
+        ("remove", {"name": "feat-api"}),
+        ("undo", {}),
+        ("add", {"type": "feat", "name": "new"}),
+        ("merge", {"name": "feat-api"}),
+        ("rename", {"name": "feat-api", "new": "x", "agent": "claude-1"}),
+        ("prune", {}),
+        ("repair", {}),
+        ("sync", {}),
+        ("review", {"pr": "1"}),
+    ):
         preview(repo, verb, **values)
     assert (tree_hash(repo.path), tree_hash(tree.path)) == before
     assert imi("--json", "events", cwd=repo.path).out == log

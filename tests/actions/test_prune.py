@@ -49,8 +49,10 @@ def test_a_dry_run_of_prune_changes_nothing(world: Repo) -> None:
     ran = imi("prune", "--dry-run", "--json", cwd=world.path)
     assert ran.code == 0, ran
     assert {f["name"]: f["kind"] for f in ran.data["pruned"]} == {
-        "feat-merged": "merged", "feat-squashed": "merged", "feat-gone": "missing",
-    }  # fmt: skip
+        "feat-merged": "merged",
+        "feat-squashed": "merged",
+        "feat-gone": "missing",
+    }
     assert {f["name"] for f in ran.data["kept"]} == {"feat-dirty", "feat-orphan"}
     after = {k: v for k, v in tree_hash(world.path.parent, skip=("home",)).items() if not k.startswith("home/")}
     assert after == {k: v for k, v in files.items() if not k.startswith("home/")}

@@ -46,9 +46,14 @@ def tree(repo: Repo) -> Repo:
 def step(repo: Repo, number: int, how: str, verb: str, name: str = "feat-x") -> int:
     argv = [sys.executable, "-m", "tests.actions.crash_child", str(number), how, verb, name]
     done = subprocess.run(
-        argv, cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+        argv,
+        cwd=repo.path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
         check=False,
-    )  # fmt: skip
+    )
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode
 
@@ -303,9 +308,13 @@ def kills(repo: Repo, tree: Repo, rounds: int) -> None:
     for _ in range(rounds):
         verb = ["remove", "feat-x", "--force"] if tree.path.exists() else ["undo"]
         child = subprocess.Popen(
-            imi_argv(*verb), cwd=repo.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            imi_argv(*verb),
+            cwd=repo.path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             child.wait(generator.uniform(0.05, 0.35))
         except subprocess.TimeoutExpired:

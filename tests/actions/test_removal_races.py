@@ -357,9 +357,12 @@ def test_files_written_during_a_removal_are_kept(repo: Repo, tree: Repo, how: st
     """Every acknowledged file exists afterwards: the folder is moved, not emptied."""
     argument = "inside" if how == "inside" else str(tree.path)
     child = subprocess.Popen(
-        [sys.executable, "-c", WRITER, argument], cwd=tree.path if how == "inside" else repo.path,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", WRITER, argument],
+        cwd=tree.path if how == "inside" else repo.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     assert child.stdout is not None
     written = [read_line(child.stdout).strip() for _ in range(20)]
     removed = None
@@ -406,9 +409,11 @@ def git_cleaning(repo: Repo, tree: Repo, command: list[str], rounds: int) -> Non
     before = fingerprint(repo, tree.path)
     # a process of its own: one that we start ourselves is for a moment our copy, with what we have open in the worktree
     cleaner = subprocess.Popen(
-        ["sh", "-c", 'while [ ! -e stop ]; do git "$@"; done', "sh", *command], cwd=repo.path,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        ["sh", "-c", 'while [ ! -e stop ]; do git "$@"; done', "sh", *command],
+        cwd=repo.path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         for _ in range(rounds):
             remove(repo, "feat-x", force=True)
@@ -444,9 +449,12 @@ def test_an_operation_of_a_living_process_is_left_alone(repo: Repo, tree: Repo) 
             remove(repo, "feat-x", **force("feat-x"))
         assert refused.value.code == "busy"
         claimed = subprocess.run(
-            imi_argv("claim", "feat-x", "--agent", "claude-1"), cwd=repo.path, capture_output=True, check=False,
+            imi_argv("claim", "feat-x", "--agent", "claude-1"),
+            cwd=repo.path,
+            capture_output=True,
+            check=False,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        )
         assert claimed.returncode == 1
         assert tree.path.is_dir()
     finally:

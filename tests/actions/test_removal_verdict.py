@@ -169,8 +169,10 @@ def test_a_claim_of_the_given_agent_is_no_reason(repo: Repo) -> None:
             for agent in ("claude-1", "gemini-1", None)
         }
     assert {agent: "claimed" in codes for agent, codes in seen.items()} == {
-        "claude-1": False, "gemini-1": True, None: True,
-    }  # fmt: skip
+        "claude-1": False,
+        "gemini-1": True,
+        None: True,
+    }
 
 
 def test_what_became_unsafe_since_the_caller_looked_is_not_removed(repo: Repo) -> None:
@@ -254,9 +256,13 @@ def test_the_shell_that_asks_from_outside_but_stands_inside(repo: Repo) -> None:
 
     script = f"cd {repo.path} && exec {sys.executable} -m imi_monitor remove feat-x"
     outer = subprocess.run(
-        ["/bin/sh", "-c", f"( {script} ); code=$?; exit $code"], cwd=tree.path, capture_output=True, text=True, check=False,
+        ["/bin/sh", "-c", f"( {script} ); code=$?; exit $code"],
+        cwd=tree.path,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert outer.returncode == 1
     assert "your shell, or the program that started imi, is in it" in outer.stderr
 
@@ -296,8 +302,12 @@ def test_json_of_a_refusal_and_of_a_removal(repo: Repo) -> None:
     refused = imi("remove", "feat-x", "--json", cwd=repo.path).json
     assert refused["success"] is False and refused["code"] == "untracked"
     assert refused["data"]["reasons"][0] == {
-        "code": "untracked", "sentence": "1 file new and not committed", "count": 1, "names": ["new"], "override": "force",
-    }  # fmt: skip
+        "code": "untracked",
+        "sentence": "1 file new and not committed",
+        "count": 1,
+        "names": ["new"],
+        "override": "force",
+    }
     done = imi("remove", "feat-x", "--force", "--json", cwd=repo.path).data
     assert {"worktree_name", "trash_id", "trash_path", "branch", "message", "trunk_path"} <= set(done)
     assert (done["worktree_name"], done["repo"], done["branch"]) == ("feat-x", "app", "feat/x")

@@ -84,9 +84,13 @@ def test_an_interrupted_rename_is_completed_by_the_next_command(repo: Repo, move
     path = Path(imi("feat", "old", cwd=repo.path).out.splitlines()[-1])
     new = path.parent / "feat-new"
     data: dict[str, object] = {
-        "old_name": "feat-old", "new_name": "feat-new", "old_path": str(path), "new_path": str(new),
-        "old_branch": "feat/old", "new_branch": "feat/new",
-    }  # fmt: skip
+        "old_name": "feat-old",
+        "new_name": "feat-new",
+        "old_path": str(path),
+        "new_path": str(new),
+        "old_branch": "feat/old",
+        "new_branch": "feat/new",
+    }
     connection = db.connect(paths.default_database())
 
     def begin(inner: sqlite3.Connection) -> None:

@@ -265,8 +265,14 @@ def test_a_fork_on_main_never_touches_our_main(forge: Forge, gh: FakeGh) -> None
     forge.app.git("switch", "-q", "--detach")
     forge.app.git("branch", "-q", "-D", "main")  # so that the name itself is free
     forge.propose(125, "theirs")
-    gh.answers(number=125, isCrossRepository=True, maintainerCanModify=True, headRefName="main",
-               headRepositoryOwner={"login": "alice"}, headRepository={"name": "app"})  # fmt: skip
+    gh.answers(
+        number=125,
+        isCrossRepository=True,
+        maintainerCanModify=True,
+        headRefName="main",
+        headRepositoryOwner={"login": "alice"},
+        headRepository={"name": "app"},
+    )
     data = review(forge, "125")
     assert data["branch"] == "pr/125" and data["push"] == "git push https://github.com/alice/app.git HEAD:main"
     assert forge.app.git("branch", "--list", "main") == ""
@@ -745,9 +751,13 @@ def kill_and_repeat(forge: Forge, times: int) -> None:
     delays = random.Random(times)
     for _ in range(times):
         process = subprocess.Popen(
-            imi_argv("review", "123"), cwd=forge.app.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-        )  # fmt: skip
+            imi_argv("review", "123"),
+            cwd=forge.app.path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+        )
         try:
             process.wait(delays.uniform(0.05, 0.6))
         except subprocess.TimeoutExpired:

@@ -78,15 +78,36 @@ def keep(connection: sqlite3.Connection, repo: Repo, state: str, since: float, *
 def a_day(connection: sqlite3.Connection, repo: Repo) -> None:
     pytest_ = ToolCall("Bash", "pytest -q", "c1")
     keep(
-        connection, repo, COMPLETED, 100,
-        act("started", 0), act("prompt", 10, "make the API\nand test it"), act("tool_started", 20, "pytest -q", pytest_),
-        act("waits", 30, "permission for Bash", pytest_), act("answered", 50, "yes", pytest_),
+        connection,
+        repo,
+        COMPLETED,
+        100,
+        act("started", 0),
+        act("prompt", 10, "make the API\nand test it"),
+        act("tool_started", 20, "pytest -q", pytest_),
+        act("waits", 30, "permission for Bash", pytest_),
+        act("answered", 50, "yes", pytest_),
         act("tool_finished", 80, "3 passed", pytest_, ok=True),
-        act("tool_finished", 90, None, ToolCall("Edit", "src/api.py", "c2"), ok=True,
-            files=(str(repo.path.parent / "feat-x" / "src" / "api.py"),)),
-        act("message", 99, HOSTILE), act("completed", 100), act("prompt", 160, "more"), act("failed", 170, "API error 529"),
-        started_at=at(0), prompt="more", tokens_in=1000, tokens_out=200, model="opus", title=HOSTILE, version="2.1",
-    )  # fmt: skip
+        act(
+            "tool_finished",
+            90,
+            None,
+            ToolCall("Edit", "src/api.py", "c2"),
+            ok=True,
+            files=(str(repo.path.parent / "feat-x" / "src" / "api.py"),),
+        ),
+        act("message", 99, HOSTILE),
+        act("completed", 100),
+        act("prompt", 160, "more"),
+        act("failed", 170, "API error 529"),
+        started_at=at(0),
+        prompt="more",
+        tokens_in=1000,
+        tokens_out=200,
+        model="opus",
+        title=HOSTILE,
+        version="2.1",
+    )
     keep(connection, repo, FAILED, 170, act("ended", 200), ended_at=at(200))
     keep(connection, repo, DEAD, 60, act("prompt", 5, "fix it"), session="cafe-1", cli="codex", worktree="feat-y")
 
@@ -157,9 +178,12 @@ def test_a_timeline_after_a_cursor_has_only_new_events(registry: sqlite3.Connect
 def test_session_show_follow_prints_new_events(registry: sqlite3.Connection, repo: Repo) -> None:
     keep(registry, repo, RUNNING, 1, act("prompt", 1, "go"))
     reader = subprocess.Popen(
-        imi_argv("session", "show", "abc", "--follow", "--json"), cwd=repo.path, stdout=subprocess.PIPE, text=True,
+        imi_argv("session", "show", "abc", "--follow", "--json"),
+        cwd=repo.path,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert reader.stdout is not None
     try:
         assert "session" in json.loads(read_line(reader.stdout))

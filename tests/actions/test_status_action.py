@@ -69,10 +69,17 @@ def test_status_shows_the_git_status(busy: Repo) -> None:
     rows = by_name(imi("--json", "status", cwd=busy.path).data)
     assert list(rows) == ["app", "feat-api", "feat-gone", "fix-bug", "odd"]
     api = rows["feat-api"]
-    assert {key: api[key] for key in ("branch", "type", "upstream", "ahead", "trunk", "trunk_ahead", "trunk_behind")} == {
-        "branch": "feat/api", "type": "feat", "upstream": None, "ahead": None,
-        "trunk": "origin/main", "trunk_ahead": 3, "trunk_behind": 0,
-    }  # fmt: skip
+    assert {
+        key: api[key] for key in ("branch", "type", "upstream", "ahead", "trunk", "trunk_ahead", "trunk_behind")
+    } == {
+        "branch": "feat/api",
+        "type": "feat",
+        "upstream": None,
+        "ahead": None,
+        "trunk": "origin/main",
+        "trunk_ahead": 3,
+        "trunk_behind": 0,
+    }
     assert [api[key] for key in ("staged", "unstaged", "untracked", "conflicted", "uncommitted")] == [1, 1, 1, 0, 3]
     assert api["head"] == git("rev-parse", "HEAD", cwd=busy.path.parent / "feat-api")
     assert api["path"] == str(busy.path.parent / "feat-api")
@@ -312,15 +319,22 @@ def test_worktrees_are_read_concurrently(busy: Repo, tmp_path: Path, monkeypatch
     with Context(str(busy.path)) as context:
         readings = status_reader.read_states(context, [context.repository()])
     assert [reading.known.worktree_name for reading in readings if reading.staged is not None] == [
-        "app", "feat-api", "fix-bug", "odd",
-    ]  # fmt: skip
+        "app",
+        "feat-api",
+        "fix-bug",
+        "odd",
+    ]
 
 
 def test_ctrl_c_does_not_wait_for_a_hanging_git(busy: Repo, tmp_path: Path) -> None:  # G5
     process = subprocess.Popen(
-        imi_argv("status"), cwd=busy.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        imi_argv("status"),
+        cwd=busy.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": slow_git(tmp_path, "sleep 50")},
-    )  # fmt: skip
+    )
     deadline = time.monotonic() + 90
     while not (tmp_path / "slow" / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -44,8 +44,18 @@ def turn(connection: sqlite3.Connection, repo: Repo, name: str, session: str, en
         kind = {COMPLETED: "completed", FAILED: "failed", RUNNING: "prompt"}[state]
         act = AgentEvent(kind, f"{session}-{kind}", times.stamp(now), "x")
         truth = Truth(state, times.stamp(now), "registry", "exact")
-        one = Agent(f"{cli}:{session}", cli, cli, Key(host.hostname(), "app", name), str(repo.path.parent / name), session,
-                    None, None, truth, SessionFacts(ended_at=None if state == RUNNING else times.stamp(now)))  # fmt: skip
+        one = Agent(
+            f"{cli}:{session}",
+            cli,
+            cli,
+            Key(host.hostname(), "app", name),
+            str(repo.path.parent / name),
+            session,
+            None,
+            None,
+            truth,
+            SessionFacts(ended_at=None if state == RUNNING else times.stamp(now)),
+        )
         seen = session_record.session_state(one, host.hostname(), host.boot(), now)
         made = session_record.session_record(seen, None, [act], now, lambda path, root: None)
         db.transact(connection, session_writer.record, [made])
@@ -197,8 +207,14 @@ def test_agents_describe_sets_and_shows_a_description(
     assert imi("agents", "describe", "claude-1", "--json", cwd=repo.path).data["role"] == "reviewer"
     assert ids(repo, "--team", "web") == ids(repo, "--agent", "claude-1")
     (one,) = tasks(repo, "--session", "bbbb")
-    assert one["agent"] == {"name": "claude-1", "kind": "claude", "host": host.hostname(), "emoji": "🦊",
-                            "role": "reviewer", "team": "web"}  # fmt: skip
+    assert one["agent"] == {
+        "name": "claude-1",
+        "kind": "claude",
+        "host": host.hostname(),
+        "emoji": "🦊",
+        "role": "reviewer",
+        "team": "web",
+    }
     shown = imi("tasks", cwd=repo.path, env={"COLUMNS": "120"}).out
     assert "claude-1 🦊  reviewer  web" in shown and "codex-1 " in shown
     begin = {line.index("feat-") + line.count("🦊") for line in shown.splitlines()[1:]}

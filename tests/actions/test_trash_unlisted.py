@@ -79,9 +79,16 @@ def copied(tmp_path: Path, tree: Repo) -> Path:
     with Context(str(tree.path)) as context:
         name = context.register(layout.repository_at(str(tmp_path / "app" / ".git")))
         db.transact(
-            context.connection, worktrees.register, name, "feat-x",
-            branch="feat/x", kind="feat", path=str(tree.path), base_branch="main", pr_number=7,
-        )  # fmt: skip
+            context.connection,
+            worktrees.register,
+            name,
+            "feat-x",
+            branch="feat/x",
+            kind="feat",
+            path=str(tree.path),
+            base_branch="main",
+            pr_number=7,
+        )
         context.connection.execute("VACUUM INTO ?", (str(folder / "copy.db"),))
     return folder
 
@@ -126,8 +133,13 @@ def test_row_and_event_are_written(repo: Repo, tree: Repo, copied: Path, lose: C
         row = worktrees.get(context.connection, "app", "feat-x")
         assert row is not None
         assert (row.active, row.type, row.branch, row.base_branch, row.pr_number, row.path) == (
-            True, "feat", "feat/x", "main", 7, str(tree.path),
-        )  # fmt: skip
+            True,
+            "feat",
+            "feat/x",
+            "main",
+            7,
+            str(tree.path),
+        )
         entry = trash.get(context.connection, identity)
         assert entry is not None and entry.restored_at is not None and entry.removed_by == "claude-1"
         found = [event for event in events.list_events(context.connection) if identity in event.data]

@@ -43,8 +43,10 @@ def test_a_user_type_is_added_used_and_removed(repo: Repo) -> None:
     assert imi("types", "remove", "docs").code == 0
     assert names() == ["feat", "fix", "aiops", "devops", "review", "exp"]
     assert [kind for (kind,) in query("SELECT type FROM events WHERE type LIKE 'type.%' ORDER BY seq")] == [
-        "type.added", "type.added", "type.removed",
-    ]  # fmt: skip
+        "type.added",
+        "type.added",
+        "type.removed",
+    ]
 
 
 @pytest.mark.parametrize("name", ["feat", "fix", "aiops", "devops", "review"])

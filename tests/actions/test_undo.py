@@ -37,9 +37,16 @@ def test_the_row_the_event_and_the_claim_history_come_back(repo: Repo, tree: Rep
         repository = layout.repository_at(str(repo.path / ".git"))
         name = context.register(repository)
         db.transact(
-            context.connection, worktrees.register, name, "feat-x",
-            branch="feat/x", kind="feat", path=str(tree.path), base_branch="main", pr_number=7,
-        )  # fmt: skip
+            context.connection,
+            worktrees.register,
+            name,
+            "feat-x",
+            branch="feat/x",
+            kind="feat",
+            path=str(tree.path),
+            base_branch="main",
+            pr_number=7,
+        )
     assert imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
     remove(repo, "feat-x", agent="claude-1")
     connection = db.connect(database_path(None))

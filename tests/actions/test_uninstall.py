@@ -47,8 +47,12 @@ def test_hooks_go_from_everywhere_and_the_rest_is_named(home: Path, repo: Repo, 
 
     done = imi("uninstall", "--json", cwd=tmp_path).data  # from outside of the worktree
     assert sorted(one["agent"] for one in done["results"] if one["changed"]) == [
-        "claude", "claude", "codex", "gemini", "opencode"
-    ]  # fmt: skip
+        "claude",
+        "claude",
+        "codex",
+        "gemini",
+        "opencode",
+    ]
     assert agents_files(home) == before
     assert (tree.path / ".claude" / "settings.local.json").read_text() == MINE
     assert [(one["path"], one["line"]) for one in done["shell_lines"]] == [(str(home / ".zshrc"), 2)]

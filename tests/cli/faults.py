@@ -46,15 +46,25 @@ class World:
     def env(self) -> dict[str, str]:
         home = self.root / "home"
         return {
-            **os.environ, "HOME": str(home), "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"), "PYTHONPATH": str(ROOT),
+            **os.environ,
+            "HOME": str(home),
+            "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
+            "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
-        }  # fmt: skip
+        }
 
     def imi(self, words: str, before: tuple[str, ...] = ()) -> Ran:
         done = subprocess.run(
-            [*before, *imi_argv(*words.split())], cwd=self.trunk, env=self.env, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="surrogateescape", timeout=60, check=False,
-        )  # fmt: skip
+            [*before, *imi_argv(*words.split())],
+            cwd=self.trunk,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=60,
+            check=False,
+        )
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def must(self, words: str) -> None:

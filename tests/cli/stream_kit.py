@@ -19,12 +19,24 @@ Streams = tuple[str, str, str]
 USUAL: Streams = (OPEN, OPEN, OPEN)
 EVERY_CLOSED = [streams for streams in itertools.product((OPEN, CLOSED), repeat=3) if CLOSED in streams]
 UNUSABLE: list[Streams] = [
-    *EVERY_CLOSED, (OPEN, FULL, OPEN), (OPEN, OPEN, FULL), (OPEN, FULL, FULL), (CLOSED, FULL, FULL),
-    (OPEN, BROKEN, OPEN), (OPEN, OPEN, BROKEN), (OPEN, BROKEN, BROKEN), (OPEN, CLOSED, FULL), (OPEN, FULL, CLOSED),
-]  # fmt: skip
+    *EVERY_CLOSED,
+    (OPEN, FULL, OPEN),
+    (OPEN, OPEN, FULL),
+    (OPEN, FULL, FULL),
+    (CLOSED, FULL, FULL),
+    (OPEN, BROKEN, OPEN),
+    (OPEN, OPEN, BROKEN),
+    (OPEN, BROKEN, BROKEN),
+    (OPEN, CLOSED, FULL),
+    (OPEN, FULL, CLOSED),
+]
 SOME: list[Streams] = [
-    (CLOSED, CLOSED, CLOSED), (OPEN, CLOSED, OPEN), (OPEN, OPEN, CLOSED), (OPEN, FULL, FULL), (OPEN, BROKEN, BROKEN),
-]  # fmt: skip
+    (CLOSED, CLOSED, CLOSED),
+    (OPEN, CLOSED, OPEN),
+    (OPEN, OPEN, CLOSED),
+    (OPEN, FULL, FULL),
+    (OPEN, BROKEN, BROKEN),
+]
 
 
 @dataclass(frozen=True)

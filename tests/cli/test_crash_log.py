@@ -49,21 +49,28 @@ def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
         "sys.exit(main(sys.argv[1:]))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *args], capture_output=True, text=True, check=False, timeout=90,
+        [sys.executable, "-c", program, *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
         env={**os.environ, "PYTHONPATH": str(ROOT), "MY_TOKEN": TOKEN, **(env or {})},
-    )  # fmt: skip
+    )
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize(
     "raising",
     [
-        "KeyError(secret_local)", "RuntimeError(f'cannot use {secret_local} here')", "RecursionError('deep')",
-        "UnicodeDecodeError('utf-8', secret_local.encode(), 0, 1, 'bad')", "AssertionError()",
+        "KeyError(secret_local)",
+        "RuntimeError(f'cannot use {secret_local} here')",
+        "RecursionError('deep')",
+        "UnicodeDecodeError('utf-8', secret_local.encode(), 0, 1, 'bad')",
+        "AssertionError()",
         "ExceptionGroup('many', [ValueError(secret_local)])",
         "RuntimeError('two\\nlines\\x1b[31m')",
     ],
-)  # fmt: skip
+)
 def test_a_crash_prints_one_sentence_and_logs_the_traceback(raising: str) -> None:
     ran = broken("paths", raising=raising)
     assert ran.code == 1 and ran.out == ""
@@ -94,10 +101,14 @@ def test_the_logged_traceback_holds_no_values_of_variables() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"fetch of {URL} failed", f"postgres://u:{PASSWORD}@db/x", f"header Authorization: Bearer {TOKEN}",
-        f"value {TOKEN}", f"{TOKEN}{TOKEN}", *("x" * pad + f" {URL} " + "x" * (180 - pad) for pad in range(40, 140, 4)),
+        f"fetch of {URL} failed",
+        f"postgres://u:{PASSWORD}@db/x",
+        f"header Authorization: Bearer {TOKEN}",
+        f"value {TOKEN}",
+        f"{TOKEN}{TOKEN}",
+        *("x" * pad + f" {URL} " + "x" * (180 - pad) for pad in range(40, 140, 4)),
     ],
-)  # fmt: skip
+)
 def test_secrets_are_redacted_before_the_log_is_cut(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", TOKEN)
     sentence = thrown(RuntimeError(text)).sentence
@@ -180,15 +191,31 @@ def everything_written(root: Path) -> dict[str, bytes]:
 def test_a_seeded_secret_is_in_no_file_no_event_and_on_no_screen(repo: Repo, tmp_path: Path) -> None:
     git("remote", "add", "origin", URL, cwd=repo.path)
     env = {
-        "IMI_REDIS_URL": f"redis://:{PASSWORD}@127.0.0.1:1", "IMI_AMQP_URL": f"amqp://u:{PASSWORD}@127.0.0.1:1/",
-        "MY_TOKEN": TOKEN, "GH_TOKEN": TOKEN,
-    }  # fmt: skip
+        "IMI_REDIS_URL": f"redis://:{PASSWORD}@127.0.0.1:1",
+        "IMI_AMQP_URL": f"amqp://u:{PASSWORD}@127.0.0.1:1/",
+        "MY_TOKEN": TOKEN,
+        "GH_TOKEN": TOKEN,
+    }
     said = []
     for words in (
-        ("feat", "login"), ("list",), ("status",), ("claim", "login", "--agent", "claude-1"), ("claims",), ("sync",),
-        ("review", "7"), ("release", "login", "--agent", "claude-1"), ("remove", "login"), ("undo",), ("events",),
-        ("doctor",), ("config",), ("paths",), ("prune", "--dry-run"), ("repair",), ("trust",),
-    ):  # fmt: skip
+        ("feat", "login"),
+        ("list",),
+        ("status",),
+        ("claim", "login", "--agent", "claude-1"),
+        ("claims",),
+        ("sync",),
+        ("review", "7"),
+        ("release", "login", "--agent", "claude-1"),
+        ("remove", "login"),
+        ("undo",),
+        ("events",),
+        ("doctor",),
+        ("config",),
+        ("paths",),
+        ("prune", "--dry-run"),
+        ("repair",),
+        ("trust",),
+    ):
         for form in ((), ("--json",)):
             ran = imi(*words, *form, cwd=repo.path, env=env)
             said.append(ran.out + ran.err)
@@ -230,9 +257,14 @@ def test_output_that_cannot_be_written_is_an_error(form: tuple[str, ...]) -> Non
     with open("/dev/full", "w") as full:
         for words in (("paths",), ("config",), ("help",), ("config", "no.such"), ("no-such-verb",)):
             done = subprocess.run(
-                [sys.executable, "-m", "imi_monitor", *words, *form], stdout=full, stderr=subprocess.PIPE, text=True,
-                check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=90,
-            )  # fmt: skip
+                [sys.executable, "-m", "imi_monitor", *words, *form],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                timeout=90,
+            )
             assert done.returncode in (1, 2), (words, done)
             assert done.stderr.startswith("imi: ") and done.stderr.count("\n") == 1, (words, done)
 
@@ -241,7 +273,11 @@ def test_output_that_cannot_be_written_is_an_error(form: tuple[str, ...]) -> Non
 def test_an_error_that_cannot_be_printed_keeps_its_exit_status() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "imi_monitor", "config", "no.such"], stdout=full, stderr=full, check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=90,
-        )  # fmt: skip
+            [sys.executable, "-m", "imi_monitor", "config", "no.such"],
+            stdout=full,
+            stderr=full,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            timeout=90,
+        )
     assert done.returncode == 2

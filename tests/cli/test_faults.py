@@ -31,9 +31,15 @@ pytestmark = pytest.mark.skipif(not _strace_works(), reason="no strace here, or 
 
 # (family, error, how far into its calls in percent)
 SOME = [
-    ("page", "ENOSPC", 15), ("sync", "EIO", 50), ("mkdir", "ENOSPC", 99), ("page", "EIO", 60), ("rename", "EACCES", 50),
-    ("link", "ENOSPC", 99), ("write", "EACCES", 50), ("unlink", "EIO", 50),
-]  # fmt: skip
+    ("page", "ENOSPC", 15),
+    ("sync", "EIO", 50),
+    ("mkdir", "ENOSPC", 99),
+    ("page", "EIO", 60),
+    ("rename", "EACCES", 50),
+    ("link", "ENOSPC", 99),
+    ("write", "EACCES", 50),
+    ("unlink", "EIO", 50),
+]
 
 
 def run(tmp_path: Path, name: str, chosen: list[tuple[str, str, int]] | None) -> dict[str, list[str]]:

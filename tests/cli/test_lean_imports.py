@@ -13,10 +13,39 @@ from imi_monitor import paths
 from tests.helpers import ROOT, Repo, imi
 
 FORBIDDEN = {
-    "argparse", "ast", "asyncio", "contextlib", "dataclasses", "decimal", "email", "enum", "git", "hashlib", "inspect",
-    "json", "logging", "pathlib", "random", "re", "rich", "shutil", "signal", "socket", "subprocess", "tempfile",
-    "textual", "threading", "tomllib", "traceback", "typing", "urllib", "uuid", "aiosqlite", "redis", "watchfiles",
-}  # fmt: skip
+    "argparse",
+    "ast",
+    "asyncio",
+    "contextlib",
+    "dataclasses",
+    "decimal",
+    "email",
+    "enum",
+    "git",
+    "hashlib",
+    "inspect",
+    "json",
+    "logging",
+    "pathlib",
+    "random",
+    "re",
+    "rich",
+    "shutil",
+    "signal",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "textual",
+    "threading",
+    "tomllib",
+    "traceback",
+    "typing",
+    "urllib",
+    "uuid",
+    "aiosqlite",
+    "redis",
+    "watchfiles",
+}
 _RUN = """
 import sys
 before = set(sys.modules)
@@ -29,9 +58,13 @@ print(status, *sorted(set(sys.modules) - before), file=sys.stderr)
 
 def _imported(repo: Repo, *words: str, env: dict[str, str] | None = None) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-c", _RUN, *words], cwd=repo.path, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", _RUN, *words],
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-    )  # fmt: skip
+    )
     status, *modules = done.stderr.splitlines()[-1].split()
     assert status == "0", done.stderr
     return set(modules)

@@ -48,9 +48,14 @@ def watched(program: str, cwd: Path, *args: str) -> dict[str, Any]:
     report = cwd / "report.json"
     whole = f"{WATCHED}\ntry:\n    {program}\nfinally:\n    json.dump([found, opened[0]], open(sys.argv.pop(), 'w'))\n"
     done = subprocess.run(
-        [sys.executable, "-c", whole, *args, str(report)], cwd=cwd, capture_output=True, text=True, check=False, timeout=60,
+        [sys.executable, "-c", whole, *args, str(report)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     found, opened = json.loads(report.read_text())
     report.unlink()
     return {"found": found, "opened": opened, "said": done.stderr}
@@ -62,12 +67,36 @@ COMMAND = "from imi_monitor.cli.command_runner import main; main(sys.argv[1:-1])
 def test_every_command_leaves_the_files_to_sqlite(cluster: Repo) -> None:
     (cluster.path.parent / "sync" / "repo" / ".env").write_text("A=1\n")
     commands = (
-        "feat login", "list", "status", "claim login --agent claude-1", "heartbeat login --agent claude-1",
-        "verify-lock login --agent claude-1", "claims", "queue", "release login --agent claude-1", "rename login sign-in",
-        "sync", "events", "remove sign-in", "trash list", "undo", "close sign-in", "prune --dry-run", "prune", "repair",
-        "trust", "types list", "doctor", "review 7", "go login", "merge sign-in", "trash purge --yes",
-        "sessions", "stats", "session show x",
-    )  # fmt: skip
+        "feat login",
+        "list",
+        "status",
+        "claim login --agent claude-1",
+        "heartbeat login --agent claude-1",
+        "verify-lock login --agent claude-1",
+        "claims",
+        "queue",
+        "release login --agent claude-1",
+        "rename login sign-in",
+        "sync",
+        "events",
+        "remove sign-in",
+        "trash list",
+        "undo",
+        "close sign-in",
+        "prune --dry-run",
+        "prune",
+        "repair",
+        "trust",
+        "types list",
+        "doctor",
+        "review 7",
+        "go login",
+        "merge sign-in",
+        "trash purge --yes",
+        "sessions",
+        "stats",
+        "session show x",
+    )
     for number, words in enumerate(commands):
         seen = watched(COMMAND, cluster.path, *words.split(), *(["--json"] if number % 2 else []))
         assert seen["found"] == [], words

@@ -29,9 +29,13 @@ class Follower:
         self._seen = 0
         with self._file.open("wb") as out:
             self.process = subprocess.Popen(
-                imi_argv(*words), cwd=cwd, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                imi_argv(*words),
+                cwd=cwd,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
-            )  # fmt: skip
+            )
 
     @property
     def shown(self) -> str:

@@ -45,9 +45,14 @@ def run(shell: str, tmp_path: Path) -> Run:
         plain = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
         env = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path / "tmp")}
         done = subprocess.run(
-            [shell, *plain, "-c", f"source {init}\n{script}"], cwd=cwd, env=env, capture_output=True, text=True,
-            timeout=60, check=False,
-        )  # fmt: skip
+            [shell, *plain, "-c", f"source {init}\n{script}"],
+            cwd=cwd,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         assert os.listdir(tmp_path / "tmp") == [], "the function left its temporary file"
         return done

@@ -35,18 +35,24 @@ sys.meta_path.insert(0, Refusing())
 os._exit(main())
 """
 ERRORS = (
-    "OSError(24, 'Too many open files', '/some/where')", "MemoryError()",
+    "OSError(24, 'Too many open files', '/some/where')",
+    "MemoryError()",
     "ImportError('libsqlite3.so.0: cannot open shared object file: Too many open files')",
-)  # fmt: skip
+)
 
 
 def refused(
     repo: Repo, number: int, raising: str, *words: str, for_ever: bool = False
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", REFUSING, str(number), str(for_ever), raising, *words], cwd=repo.path, text=True,
-        capture_output=True, check=False, timeout=90, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-c", REFUSING, str(number), str(for_ever), raising, *words],
+        cwd=repo.path,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=90,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 def imports(repo: Repo, *words: str) -> int:

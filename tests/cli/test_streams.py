@@ -80,9 +80,15 @@ def patched(repo: Repo, code: str, *words: str, **more: Any) -> subprocess.Compl
     """The real command line after `code`."""
     program = f"import sys\n{code}\nfrom imi_monitor.__main__ import main\nsys.exit(main())"
     return subprocess.run(
-        [sys.executable, "-c", program, *words], cwd=repo.path, text=True, stderr=subprocess.PIPE, check=False, timeout=90,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})}, **{"stdout": subprocess.PIPE, **more},
-    )  # fmt: skip
+        [sys.executable, "-c", program, *words],
+        cwd=repo.path,
+        text=True,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=90,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})},
+        **{"stdout": subprocess.PIPE, **more},
+    )
 
 
 @pytest.fixture
@@ -139,7 +145,11 @@ def test_closed_streams_are_replaced_and_inherited() -> None:
     )
     for closing in ("<&- >&- 2>&-", "<&-", ">&-", "2>&-", "<&- 2>&-"):
         done = subprocess.run(
-            ["sh", "-c", f'exec "$@" {closing}', "sh", sys.executable, "-c", code], check=False, timeout=90,
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-        )  # fmt: skip
+            ["sh", "-c", f'exec "$@" {closing}', "sh", sys.executable, "-c", code],
+            check=False,
+            timeout=90,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, (closing, done)

@@ -37,8 +37,12 @@ class Ours:
 
 
 ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
-    (("a",), {}), (("a", 4), {}), (("b", 1, ("x",)), {}), ((), {"name": "b", "tags": ("x", "y")}), (("a", 3, ()), {}),
-]  # fmt: skip
+    (("a",), {}),
+    (("a", 4), {}),
+    (("b", 1, ("x",)), {}),
+    ((), {"name": "b", "tags": ("x", "y")}),
+    (("a", 3, ()), {}),
+]
 
 
 def both() -> list[tuple[Ours, Standard]]:
@@ -129,9 +133,11 @@ def test_default_factories_and_inherited_fields_work() -> None:
 
 def test_own_asdict_and_replace_answer_as_the_standard_ones() -> None:
     one = Longer(["a"], (Inner(["b"]), Inner()))
-    assert frozen_dataclass.asdict(one) == dataclasses.asdict(one) == {
-        "names": ["a"], "more": ({"names": ["b"]}, {"names": []})
-    }  # fmt: skip
+    assert (
+        frozen_dataclass.asdict(one)
+        == dataclasses.asdict(one)
+        == {"names": ["a"], "more": ({"names": ["b"]}, {"names": []})}
+    )
     standard = Standard("n", 1, ("t",))
     assert frozen_dataclass.asdict(standard) == dataclasses.asdict(standard)
     assert frozen_dataclass.replace(one, names=["c"]) == dataclasses.replace(one, names=["c"])

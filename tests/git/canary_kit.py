@@ -15,8 +15,14 @@ from tests.helpers import git
 ANY_STATUS = tuple(range(-64, 256))
 SIGNATURE = "-----BEGIN PGP SIGNATURE-----\n \n iQ==\n -----END PGP SIGNATURE-----"
 HOOKS = (
-    "post-index-change", "post-checkout", "reference-transaction", "post-merge", "pre-push", "pre-auto-gc", "pre-commit",
-)  # fmt: skip
+    "post-index-change",
+    "post-checkout",
+    "reference-transaction",
+    "post-merge",
+    "pre-push",
+    "pre-auto-gc",
+    "pre-commit",
+)
 
 
 @dataclass(frozen=True)
@@ -124,8 +130,12 @@ def copy(template: Target, root: Path) -> Target:
     shutil.copytree(template.root, root, symlinks=True)
     made = Target(root)
     named: Iterable[Path] = (
-        Path(made.canary), Path(made.peer), made.common / "config", *made.common.glob("worktrees/*/gitdir"), *root.glob("*/.git"),
-    )  # fmt: skip
+        Path(made.canary),
+        Path(made.peer),
+        made.common / "config",
+        *made.common.glob("worktrees/*/gitdir"),
+        *root.glob("*/.git"),
+    )
     for path in named:
         if path.is_file():
             path.write_text(path.read_text().replace(str(template.root), str(root)))
@@ -186,9 +196,13 @@ def run_wrapped(target: Target, verb: str) -> None:
         env["GIT_INDEX_FILE"] = shutil.copy(target.admin / "index", target.root / "index-copy")
     try:
         target.wrapped().run(
-            *VERBS[verb](target), ok=ANY_STATUS, timeout=90, env=env, stdin=STDIN.get(verb),
+            *VERBS[verb](target),
+            ok=ANY_STATUS,
+            timeout=90,
+            env=env,
+            stdin=STDIN.get(verb),
             settings=[("user.name", "t"), ("user.email", "t@example.invalid")],
-        )  # fmt: skip
+        )
     except GitError as error:
         assert "refused" in error.sentence, error.sentence
 
@@ -199,9 +213,14 @@ def run_plain(target: Target, verb: str) -> None:
     if verb == "add":
         env["GIT_INDEX_FILE"] = shutil.copy(target.admin / "index", target.root / "index-copy")
     subprocess.run(
-        ["git", *VERBS[verb](target)], cwd=target.tree, input=STDIN.get(verb, b""), capture_output=True, check=False,
-        env={**env, "GIT_TERMINAL_PROMPT": "0"}, timeout=90,
-    )  # fmt: skip
+        ["git", *VERBS[verb](target)],
+        cwd=target.tree,
+        input=STDIN.get(verb, b""),
+        capture_output=True,
+        check=False,
+        env={**env, "GIT_TERMINAL_PROMPT": "0"},
+        timeout=90,
+    )
 
 
 def cells(target: Target, run: Callable[[Target, str], None]) -> dict[str, list[str]]:

@@ -47,8 +47,13 @@ def history(repo: Repo) -> Repo:
 def test_a_log_has_own_commits_first_then_common_ones(history: Repo, size: int) -> None:
     found = pages(history, "refs/heads/main", size)
     assert [(entry.subject, entry.own) for entry in found] == [
-        ("own 2", True), ("own merge", True), ("own 1", True), ("trunk 1", False), ("second", False), ("first", False),
-    ]  # fmt: skip
+        ("own 2", True),
+        ("own merge", True),
+        ("own 1", True),
+        ("trunk 1", False),
+        ("second", False),
+        ("first", False),
+    ]
     assert len(found[1].parents) == 2 and found[0].parents == (found[1].sha,)
     assert found[0].refs == ("feat/x",)
 

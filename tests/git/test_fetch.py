@@ -68,11 +68,23 @@ def test_configured_refspecs_are_not_fetched(behind: Repo) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        "main", "--upload-pack=touch x", "-f", "refs/heads/-f:refs/remotes/o/x", "+refs/heads/main:refs/heads/main",
-        "+refs/heads/main", "refs/heads/main:refs/heads/", "refs/heads/*:refs/remotes/o/x", "refs/heads/*/*:refs/x/*/*",
-        "+refs/heads/*:refs/tags/*", "", ":", "refs/heads/main:", "HEAD:refs/heads/x", "^refs/heads/main",
+        "main",
+        "--upload-pack=touch x",
+        "-f",
+        "refs/heads/-f:refs/remotes/o/x",
+        "+refs/heads/main:refs/heads/main",
+        "+refs/heads/main",
+        "refs/heads/main:refs/heads/",
+        "refs/heads/*:refs/remotes/o/x",
+        "refs/heads/*/*:refs/x/*/*",
+        "+refs/heads/*:refs/tags/*",
+        "",
+        ":",
+        "refs/heads/main:",
+        "HEAD:refs/heads/x",
+        "^refs/heads/main",
     ],
-)  # fmt: skip
+)
 def test_refspecs_that_are_refused(spec: str) -> None:
     with pytest.raises(UsageError):
         check_refspec(spec)

@@ -138,8 +138,24 @@ def test_diffs_of_a_commit_a_merge_and_the_first_commit(repo: Repo) -> None:
         git_diff.read_commit_diff(here, "1" * 40)
 
 
-ODD = ["na\nme", "ta\tb", 'quo"te', "back\\slash", "ümläut", "日本", "sp ace", " lead", "-dash", "a => b", "ev\u202eil",
-       "\x1b[31m", "[/b]", ":(top)x", "*.py", "b/x"]  # fmt: skip
+ODD = [
+    "na\nme",
+    "ta\tb",
+    'quo"te',
+    "back\\slash",
+    "ümläut",
+    "日本",
+    "sp ace",
+    " lead",
+    "-dash",
+    "a => b",
+    "ev\u202eil",
+    "\x1b[31m",
+    "[/b]",
+    ":(top)x",
+    "*.py",
+    "b/x",
+]
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -173,11 +189,20 @@ def test_user_settings_do_not_change_a_diff(repo: Repo) -> None:
     repo.write("README.md", "changed\n")
     plain = git_diff.read_diff(open_git(repo), "all")
     for key, value in {
-        "diff.noprefix": "true", "diff.mnemonicPrefix": "true", "diff.context": "0", "color.ui": "always",
-        "diff.external": "false", "diff.wordRegex": ".", "core.quotePath": "true", "diff.renames": "copies",
-        "diff.orderFile": "/nowhere", "diff.suppressBlankEmpty": "true", "diff.submodule": "log",
-        "diff.relative": "true", "diff.interHunkContext": "9",
-    }.items():  # fmt: skip
+        "diff.noprefix": "true",
+        "diff.mnemonicPrefix": "true",
+        "diff.context": "0",
+        "color.ui": "always",
+        "diff.external": "false",
+        "diff.wordRegex": ".",
+        "core.quotePath": "true",
+        "diff.renames": "copies",
+        "diff.orderFile": "/nowhere",
+        "diff.suppressBlankEmpty": "true",
+        "diff.submodule": "log",
+        "diff.relative": "true",
+        "diff.interHunkContext": "9",
+    }.items():
         git("config", "--global", key, value, cwd=repo.path)
     assert git_diff.read_diff(open_git(repo), "all") == plain
 
@@ -293,13 +318,13 @@ def test_line_counts_equal_those_of_git(repo: Repo, texts: dict[str, tuple[bytes
             repo.git("commit", "-q", "--allow-empty", "-m", "before")
     told = subprocess.run(
         ["git", "diff", "--numstat", "-z", "HEAD"], cwd=repo.path, capture_output=True, check=True
-    ).stdout.split(b"\0")  # fmt: skip
+    ).stdout.split(b"\0")
     wanted = {tuple(line.split(b"\t", 2)) for line in told if line}
     for limits in (DiffLimits(), DiffLimits(lines_of_file=1), COUNTS_ONLY):
         files = git_diff.read_diff(open_git(repo), "all", limits=limits).files
         assert {
             (str(file.added).encode(), str(file.removed).encode(), os.fsencode(file.path)) for file in files
-        } == wanted  # fmt: skip
+        } == wanted
     whole = git_diff.read_diff(open_git(repo), "all").files
     for file in whole:
         new = [os.fsencode(line.text) for hunk in file.hunks for line in hunk.lines if line.sign == "+"]

@@ -98,9 +98,12 @@ def test_a_missing_object_is_not_fetched_by_a_program_of_the_repository(repo: Re
     second = commit_on_main(repo, "a", "a")
     commit_on_main(repo, "b", "b")
     for key, value in (
-        ("core.repositoryFormatVersion", "1"), ("extensions.partialClone", "origin"), ("remote.origin.promisor", "true"),
-        ("remote.origin.url", str(tmp_path)), ("remote.origin.uploadpack", f"touch {canary}; git-upload-pack"),
-    ):  # fmt: skip
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", str(tmp_path)),
+        ("remote.origin.uploadpack", f"touch {canary}; git-upload-pack"),
+    ):
         repo.git("config", key, value)
     (repo.path / ".git/objects" / second[:2] / second[2:]).unlink()
     with pytest.raises(GitError):

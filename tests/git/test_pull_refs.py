@@ -31,9 +31,7 @@ def test_refs_of_a_remote_are_listed(cloned: Repo, tmp_path: Path) -> None:
         "HEAD:refs/heads/deep/refs/pull/12/head",
     )
     found = pull_refs.list_remote_refs(git_of(cloned), "origin", ["refs/pull/12/head", "refs/heads/*"], timeout=90)
-    assert found == {
-        "refs/heads/main": sha, "refs/pull/12/head": sha, "refs/heads/deep/refs/pull/12/head": sha,
-    }  # fmt: skip
+    assert found == {"refs/heads/main": sha, "refs/pull/12/head": sha, "refs/heads/deep/refs/pull/12/head": sha}
     by_path = pull_refs.list_remote_refs(
         git_of(cloned), str(tmp_path / "origin.git"), ["refs/pull/12/head"], timeout=90
     )
@@ -48,9 +46,12 @@ def test_fetching_from_an_address_changes_nothing_else(cloned: Repo, tmp_path: P
     pull_refs.fetch_from(git_of(cloned), url, ["+refs/heads/x:refs/remotes/imi/origin/fork/a/x"], timeout=90)
     refs = cloned.git("for-each-ref", "--format=%(refname)").splitlines()
     assert refs == [
-        "refs/heads/main", "refs/remotes/imi/origin/fork/a/x", "refs/remotes/origin/HEAD", "refs/remotes/origin/main",
+        "refs/heads/main",
+        "refs/remotes/imi/origin/fork/a/x",
+        "refs/remotes/origin/HEAD",
+        "refs/remotes/origin/main",
         "refs/remotes/origin/x",
-    ]  # fmt: skip
+    ]
     assert not (cloned.path / ".git" / "FETCH_HEAD").exists()
 
 
@@ -92,8 +93,9 @@ def test_the_push_remote_of_an_earlier_branch_is_deleted(cloned: Repo) -> None:
     cloned.git("config", "--add", "branch.fix/it.now.merge", "refs/heads/other")
     pull_refs.configure_upstream(one, "fix/it.now", "origin", "refs/pull/1/head", push=False)
     assert cloned.git("config", "--get-regexp", "^branch.fix/it.now").splitlines() == [
-        "branch.fix/it.now.remote origin", "branch.fix/it.now.merge refs/pull/1/head",
-    ]  # fmt: skip
+        "branch.fix/it.now.remote origin",
+        "branch.fix/it.now.merge refs/pull/1/head",
+    ]
     assert pull_refs.configured_upstream(one, "fix/it.now") == ("origin", "refs/pull/1/head")
     assert pull_refs.configured_upstream(one, "nothing") == (None, None)
 

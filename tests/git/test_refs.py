@@ -119,9 +119,12 @@ def test_reading_refs_never_uses_the_network(repo: Repo, tmp_path: Path, trusted
     missing = commit_on_main(repo, "a", "a")
     tip = commit_on_main(repo, "b", "b")
     for key, value in (
-        ("core.repositoryFormatVersion", "1"), ("extensions.partialClone", "origin"), ("remote.origin.promisor", "true"),
-        ("remote.origin.url", str(tmp_path)), ("remote.origin.uploadpack", f"touch {tmp_path}/canary; git-upload-pack"),
-    ):  # fmt: skip
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", str(tmp_path)),
+        ("remote.origin.uploadpack", f"touch {tmp_path}/canary; git-upload-pack"),
+    ):
         repo.git("config", key, value)
     (repo.path / ".git/objects" / missing[:2] / missing[2:]).unlink()
     with pytest.raises(GitError):

@@ -26,11 +26,51 @@ from tests.helpers import ROOT, Repo, git, is_running, wait_for
 from tests.limits import join
 
 HOSTILE = [
-    "-f", "--upload-pack=touch pwned", "--output=pwned", "-upwned", "--exec=touch pwned", "--lock", "-", "--", "-c",
-    "--git-dir=/tmp", "--end-of-options", "-C/tmp", "a b", "a;touch pwned", "`touch pwned`", "$(touch pwned)", "a|b",
-    "a\nb", "a\tb", "'", '"', "\\", "*", "?", "[a", "~", "^", ":", "..", "@{-1}", "@", "HEAD", "\udcff\udcfe", "\udc9b31m",
-    "\u202egnp", "\u200b", "é", "ext::sh -c touch% pwned", ":(exclude)*", ":/", "!", "#", "%s", "a" * 5000,
-]  # fmt: skip
+    "-f",
+    "--upload-pack=touch pwned",
+    "--output=pwned",
+    "-upwned",
+    "--exec=touch pwned",
+    "--lock",
+    "-",
+    "--",
+    "-c",
+    "--git-dir=/tmp",
+    "--end-of-options",
+    "-C/tmp",
+    "a b",
+    "a;touch pwned",
+    "`touch pwned`",
+    "$(touch pwned)",
+    "a|b",
+    "a\nb",
+    "a\tb",
+    "'",
+    '"',
+    "\\",
+    "*",
+    "?",
+    "[a",
+    "~",
+    "^",
+    ":",
+    "..",
+    "@{-1}",
+    "@",
+    "HEAD",
+    "\udcff\udcfe",
+    "\udc9b31m",
+    "\u202egnp",
+    "\u200b",
+    "é",
+    "ext::sh -c touch% pwned",
+    ":(exclude)*",
+    ":/",
+    "!",
+    "#",
+    "%s",
+    "a" * 5000,
+]
 
 
 def of(repo: Repo, **options: bool) -> Git:
@@ -177,9 +217,13 @@ def test_every_call_names_the_repository_and_disables_programs(
     for call in calls:
         argv, env = call["argv"], call["env"]
         assert argv[1:7] == [
-            "--no-pager", "--no-optional-locks", "-C", found.work_tree, f"--git-dir={found.admin_dir}",
+            "--no-pager",
+            "--no-optional-locks",
+            "-C",
+            found.work_tree,
+            f"--git-dir={found.admin_dir}",
             f"--work-tree={found.work_tree}",
-        ]  # fmt: skip
+        ]
         assert env["GIT_COMMON_DIR"] == found.common_dir
         assert env["GIT_OPTIONAL_LOCKS"] == env["GIT_TERMINAL_PROMPT"] == "0"
         assert env["GIT_ASKPASS"] == env["SSH_ASKPASS"] == ""
@@ -266,13 +310,27 @@ def test_options_of_git_itself_are_refused(first: str, repo: Repo) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        ("gc",), ("clean", "-n"), ("prune",), ("maintenance", "run"), ("pull",), ("submodule", "update"), ("clone", "x"),
-        ("worktree", "prune"), ("worktree", "remove", "--force", "x"), ("worktree", "remove", "-f", "x"),
-        ("reset", "--hard"), ("checkout", "-f", "main"), ("switch", "--discard-changes", "main"),
-        ("stash", "drop"), ("stash", "clear"), ("branch", "-D", "x"), ("push", "--force", "origin"),
-        ("remote", "update"), ("remote", "show", "origin"),
+        ("gc",),
+        ("clean", "-n"),
+        ("prune",),
+        ("maintenance", "run"),
+        ("pull",),
+        ("submodule", "update"),
+        ("clone", "x"),
+        ("worktree", "prune"),
+        ("worktree", "remove", "--force", "x"),
+        ("worktree", "remove", "-f", "x"),
+        ("reset", "--hard"),
+        ("checkout", "-f", "main"),
+        ("switch", "--discard-changes", "main"),
+        ("stash", "drop"),
+        ("stash", "clear"),
+        ("branch", "-D", "x"),
+        ("push", "--force", "origin"),
+        ("remote", "update"),
+        ("remote", "show", "origin"),
     ],
-)  # fmt: skip
+)
 def test_destructive_commands_are_refused(args: tuple[str, ...], repo: Repo) -> None:  # rules 2, 8
     for trusted in (False, True):
         with pytest.raises(ValueError, match="never"):

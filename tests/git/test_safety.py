@@ -60,10 +60,15 @@ def test_inherited_variables_of_git_are_dropped_and_the_users_own_kept(monkeypat
     env = git_environment([("a.b", "c"), ("d.e", "")])
     assert "evil" not in env.values()
     assert env["GIT_AUTHOR_NAME"] == "Me"
-    assert {name: value for name, value in env.items() if name.startswith("GIT_CONFIG_") and name[-1] in "0123456T"} == {
-        "GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "c",
-        "GIT_CONFIG_KEY_1": "d.e", "GIT_CONFIG_VALUE_1": "",
-    }  # fmt: skip
+    assert {
+        name: value for name, value in env.items() if name.startswith("GIT_CONFIG_") and name[-1] in "0123456T"
+    } == {
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "a.b",
+        "GIT_CONFIG_VALUE_0": "c",
+        "GIT_CONFIG_KEY_1": "d.e",
+        "GIT_CONFIG_VALUE_1": "",
+    }
     assert env["GIT_OPTIONAL_LOCKS"] == "0"
     assert env["GIT_TERMINAL_PROMPT"] == "0"
     assert env["LC_ALL"] == "C.UTF-8"
@@ -78,20 +83,41 @@ def test_the_environment_disables_prompts_and_programs() -> None:
 
 
 FENCES = {
-    "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "SSH_ASKPASS": "",
-    "SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never", "GIT_EDITOR": "false", "GIT_SEQUENCE_EDITOR": "false",
-    "GIT_MERGE_AUTOEDIT": "no", "GIT_PAGER": "cat", "GIT_ALLOW_PROTOCOL": "https:ssh:git:file",
-    "GIT_NO_LAZY_FETCH": "1", "GIT_PROXY_COMMAND": "", "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
-}  # fmt: skip
+    "LC_ALL": "C.UTF-8",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never",
+    "GIT_EDITOR": "false",
+    "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_MERGE_AUTOEDIT": "no",
+    "GIT_PAGER": "cat",
+    "GIT_ALLOW_PROTOCOL": "https:ssh:git:file",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PROXY_COMMAND": "",
+    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
+}
 HABITS = [
-    ("safe.bareRepository", "explicit"), ("log.showSignature", "false"), ("color.ui", "false"),
-    ("color.diff", "false"), ("diff.autoRefreshIndex", "false"), ("gc.auto", "0"), ("maintenance.auto", "false"),
-]  # fmt: skip
+    ("safe.bareRepository", "explicit"),
+    ("log.showSignature", "false"),
+    ("color.ui", "false"),
+    ("color.diff", "false"),
+    ("diff.autoRefreshIndex", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+]
 LOCKED = [
-    ("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null"), ("submodule.recurse", "false"),
-    ("fetch.recurseSubmodules", "false"), ("push.recurseSubmodules", "no"), ("diff.submodule", "short"),
-    ("status.submoduleSummary", "false"), ("protocol.ext.allow", "never"),
-]  # fmt: skip
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("diff.submodule", "short"),
+    ("status.submoduleSummary", "false"),
+    ("protocol.ext.allow", "never"),
+]
 
 
 def test_relative_entries_of_path_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,8 +403,10 @@ def test_programs_are_listed_for_imi_trust(repo: Repo) -> None:
     repo.git("config", "--global", "filter.mine.clean", "mine")
     linked.git("config", "--worktree", "core.fsmonitor", "evil")
     assert sorted(safety.programs(common(repo))) == [
-        "core.fsmonitor=evil", "filter.a.clean=tool clean", "remote.origin.url=ext::evil %S",
-    ]  # fmt: skip
+        "core.fsmonitor=evil",
+        "filter.a.clean=tool clean",
+        "remote.origin.url=ext::evil %S",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -212,9 +212,12 @@ def test_a_cancelled_worktree_reports_what_is_left(repo: Repo, tmp_path: Path) -
     seen: list[str] = []
     with pytest.raises(AddFailed) as failed:
         add_worktree(
-            open_git(repo), str(tmp_path / "x"), new_branch="feat/x",
-            on_progress=seen.append, cancelled=lambda: bool(seen),
-        )  # fmt: skip
+            open_git(repo),
+            str(tmp_path / "x"),
+            new_branch="feat/x",
+            on_progress=seen.append,
+            cancelled=lambda: bool(seen),
+        )
     left = failed.value.left
     assert failed.value.code == "cancelled"
     assert (left.branch is not None) == (branch_sha(open_git(repo), "feat/x") is not None)

@@ -125,8 +125,10 @@ def test_a_missing_redis_package_is_reported(closed_port: int, monkeypatch: pyte
 def test_a_real_redis_answers(tmp_path: Path, closed_port: int) -> None:
     server = subprocess.Popen(
         ["redis-server", "--port", str(closed_port), "--bind", "127.0.0.1", "--requirepass", "hunter2", "--save", ""],
-        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         until = time.monotonic() + 10
         while server_check.check_tcp("127.0.0.1", closed_port) and time.monotonic() < until:

@@ -34,8 +34,10 @@ def told(found: tuple[Agent, ...]) -> list[tuple[str, str | None]]:
 
 def test_an_agent_without_a_given_name_is_named_after_its_program_and_session() -> None:
     assert told(name_agents([agent("1"), agent("2"), agent("3", "codex")], {})) == [
-        ("claude-1", "none"), ("claude-2", "none"), ("codex-3", "none"),
-    ]  # fmt: skip
+        ("claude-1", "none"),
+        ("claude-2", "none"),
+        ("codex-3", "none"),
+    ]
 
 
 def test_the_process_of_a_claim_is_its_agent() -> None:
@@ -89,8 +91,9 @@ def test_a_claim_keeps_its_agent_when_the_agent_ends() -> None:
 def test_a_claim_in_an_agents_own_name_is_its_claim() -> None:
     given = {"claude:1": GivenName("claude-4"), "claude:2": GivenName("claude-5")}
     assert told(name_agents([agent("1"), agent("2")], claim("claude-5"), given)) == [
-        ("claude-4", "other"), ("claude-5", "mine"),
-    ]  # fmt: skip
+        ("claude-4", "other"),
+        ("claude-5", "mine"),
+    ]
 
 
 def test_names_do_not_change_when_another_agent_ends() -> None:

@@ -67,37 +67,89 @@ def test_what_an_agent_waits_for(tool: str | None, detail: str | None, long: str
 
 def test_agents_that_need_a_person_are_listed_first() -> None:
     agents = [
-        agent("completed", "done"), agent("running", "works"), agent("waiting_for_input", "asks lately", ago=5),
-        agent("dead", "dead"), agent("completed", "gone", ended=True), agent("waiting_for_input", "asks long", ago=500),
-        replace(agent("running", "intruder"), claim="other"), agent("failed", "failed"),
-    ]  # fmt: skip
+        agent("completed", "done"),
+        agent("running", "works"),
+        agent("waiting_for_input", "asks lately", ago=5),
+        agent("dead", "dead"),
+        agent("completed", "gone", ended=True),
+        agent("waiting_for_input", "asks long", ago=500),
+        replace(agent("running", "intruder"), claim="other"),
+        agent("failed", "failed"),
+    ]
     assert [one.name for one in attention.by_attention(agents)] == [
-        "asks long", "asks lately", "intruder", "failed", "dead", "works", "done", "gone",
-    ]  # fmt: skip
+        "asks long",
+        "asks lately",
+        "intruder",
+        "failed",
+        "dead",
+        "works",
+        "done",
+        "gone",
+    ]
 
 
 def test_token_counts_are_short() -> None:
     assert [agent_text.format_tokens(n) for n in (None, 0, 999, 1000, 9949, 9950, 61_234, 1_240_000)] == [
-        "?", "0", "999", "1.0k", "9.9k", "10k", "61k", "1.2M",
-    ]  # fmt: skip
+        "?",
+        "0",
+        "999",
+        "1.0k",
+        "9.9k",
+        "10k",
+        "61k",
+        "1.2M",
+    ]
 
 
 def test_every_known_fact_is_listed_and_no_other() -> None:
     then = times.stamp(NOW - timedelta(minutes=5))
     known = SessionFacts(
-        version="2.1", model="opus", title="a title", branch="feat/a", started_at=then, turn_at=then, ended_at=then,
+        version="2.1",
+        model="opus",
+        title="a title",
+        branch="feat/a",
+        started_at=then,
+        turn_at=then,
+        ended_at=then,
         prompt="do it",
-        last_message="done", tokens_in=1000, tokens_out=200, tokens_cached=30, context_used=50_000, context_size=200_000,
-        cost_usd=1.5, subagents=2, parent="claude-1", files=("a.py", "b.py"), tmux="%3", format_note="an odd line",
-    )  # fmt: skip
+        last_message="done",
+        tokens_in=1000,
+        tokens_out=200,
+        tokens_cached=30,
+        context_used=50_000,
+        context_size=200_000,
+        cost_usd=1.5,
+        subagents=2,
+        parent="claude-1",
+        files=("a.py", "b.py"),
+        tmux="%3",
+        format_note="an odd line",
+    )
     one = replace(agent("running"), facts=known, seen_at=then, claimed_by="claude-1", suspended=True)
     assert dict(agent_text.list_facts(one, NOW)) == {
-        "session": "1", "process": "7, suspended", "folder": "/a", "program": "claude 2.1", "model": "opus", "title": "a title",
-        "branch": "feat/a", "started": "5m ago", "turn since": "5m ago", "ended": "5m ago", "last seen": "5m ago",
-        "prompt": "do it", "last reply": "done", "tokens": "1.0k read, 200 written, 30 from cache", "context": "50k of 200k",
-        "cost": "$1.50", "subagents": "2", "works for": "claude-1", "files": "2 files: a.py, b.py", "terminal": "%3",
-        "claim": "held by claude-1", "note": "an odd line",
-    }  # fmt: skip
+        "session": "1",
+        "process": "7, suspended",
+        "folder": "/a",
+        "program": "claude 2.1",
+        "model": "opus",
+        "title": "a title",
+        "branch": "feat/a",
+        "started": "5m ago",
+        "turn since": "5m ago",
+        "ended": "5m ago",
+        "last seen": "5m ago",
+        "prompt": "do it",
+        "last reply": "done",
+        "tokens": "1.0k read, 200 written, 30 from cache",
+        "context": "50k of 200k",
+        "cost": "$1.50",
+        "subagents": "2",
+        "works for": "claude-1",
+        "files": "2 files: a.py, b.py",
+        "terminal": "%3",
+        "claim": "held by claude-1",
+        "note": "an odd line",
+    }
     bare = replace(agent("running"), session=None, pid=None, seen_at=None)
     assert [name for name, _ in agent_text.list_facts(bare, NOW)] == ["folder", "program", "claim"]
 
@@ -112,8 +164,13 @@ def test_an_explanation_has_used_and_rejected_evidence() -> None:
     told = "\n".join(
         agent_text.explain(replace(one, facts=SessionFacts(model="m", context_used=1000, context_size=2000)), NOW)
     )
-    for words in ("sessions/7.json says busy", "done (or asks)", "because the registry ranks above it", "context: 1.0k of 2.0k",
-                  "claim: none"):  # fmt: skip
+    for words in (
+        "sessions/7.json says busy",
+        "done (or asks)",
+        "because the registry ranks above it",
+        "context: 1.0k of 2.0k",
+        "claim: none",
+    ):
         assert words in told
     assert "tokens:" not in told, "unknown is not zero"
 

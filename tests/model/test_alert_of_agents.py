@@ -75,8 +75,10 @@ def test_an_agent_that_dies_with_its_claim_gives_one_alert() -> None:
     gone = now(holder, states.DEAD, ended=True)
     before, after = world(holder), world(gone)
     assert find_alerts(before, after) == [], "the registry has not noticed yet"
-    trees = [replace(tree, claim=replace(tree.claim, state="dead")) if tree.claim and tree.key == WORKS.key else tree
-             for tree in after.worktrees]  # fmt: skip
+    trees = [
+        replace(tree, claim=replace(tree.claim, state="dead")) if tree.claim and tree.key == WORKS.key else tree
+        for tree in after.worktrees
+    ]
     noticed = replace(after, worktrees=tuple(trees))
     assert [one.kind for one in find_alerts(before, noticed)] == ["claim_lost"]
     assert [one.kind for one in find_alerts(after, noticed)] == ["claim_lost"]

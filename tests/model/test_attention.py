@@ -53,12 +53,18 @@ def test_every_standing_has_a_group() -> None:
 
 def test_the_order_of_agents_does_not_depend_on_their_input_order() -> None:
     listed = [
-        one(states.WAITING, "z long", since=700), one(states.WAITING, "b short", since=5),
+        one(states.WAITING, "z long", since=700),
+        one(states.WAITING, "b short", since=5),
         one(states.WAITING, "a unknown", since=None),
-        one(states.RUNNING, "intruder", claim="other"), one(states.FAILED, "failed"), one(states.DEAD, "dead", ended=True),
-        one(states.RUNNING, "a works", since=1), one(states.RUNNING, "b works", since=99), one(states.UNKNOWN, "unclear"),
-        one(states.COMPLETED, "idle"), one(states.COMPLETED, "gone", ended=True),
-    ]  # fmt: skip
+        one(states.RUNNING, "intruder", claim="other"),
+        one(states.FAILED, "failed"),
+        one(states.DEAD, "dead", ended=True),
+        one(states.RUNNING, "a works", since=1),
+        one(states.RUNNING, "b works", since=99),
+        one(states.UNKNOWN, "unclear"),
+        one(states.COMPLETED, "idle"),
+        one(states.COMPLETED, "gone", ended=True),
+    ]
     for shuffled in itertools.islice(itertools.permutations(listed), 0, 40_000, 997):
         assert [agent.name for agent in attention.by_attention(shuffled)] == [agent.name for agent in listed]
 

@@ -22,8 +22,14 @@ def test_a_conflict_has_sides_and_context() -> None:
     (found,) = conflict_hunks(TEXT)
     assert found.at == 3
     assert [(line.side, line.text) for line in found.lines] == [
-        (SAME, "one"), (SAME, "two"), (OURS, "mine"), (BASE, "was"), (THEIRS, "theirs"), (THEIRS, "======="), (SAME, "three"),
-    ]  # fmt: skip
+        (SAME, "one"),
+        (SAME, "two"),
+        (OURS, "mine"),
+        (BASE, "was"),
+        (THEIRS, "theirs"),
+        (THEIRS, "======="),
+        (SAME, "three"),
+    ]
 
 
 def test_no_closing_marker_is_no_conflict() -> None:

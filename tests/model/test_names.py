@@ -11,9 +11,33 @@ from hypothesis import strategies as st
 from imi_monitor.model import names, times
 
 BAD_NAMES = [
-    "", "x" * 300, "two words", "naïve", "a..b", "-leading", "new\nline", "bell\x07", "a/b", "a\\b", ".hidden", "end.",
-    "x.lock", "a~b", "a^b", "a:b", "a?b", "a*b", "a[b", "a@{b", "sync", ".iMi", ".git", "\u202eabc", "tab\t", "\udcff",
-]  # fmt: skip
+    "",
+    "x" * 300,
+    "two words",
+    "naïve",
+    "a..b",
+    "-leading",
+    "new\nline",
+    "bell\x07",
+    "a/b",
+    "a\\b",
+    ".hidden",
+    "end.",
+    "x.lock",
+    "a~b",
+    "a^b",
+    "a:b",
+    "a?b",
+    "a*b",
+    "a[b",
+    "a@{b",
+    "sync",
+    ".iMi",
+    ".git",
+    "\u202eabc",
+    "tab\t",
+    "\udcff",
+]
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -67,8 +91,13 @@ def test_pull_request_directories() -> None:
 
 
 def test_moments_with_any_fraction_are_parsed() -> None:
-    for text in ("2025-12-30T14:15:09+00:00", "2025-12-30T14:15:09.470+00:00", "2025-12-30T14:15:09.470006187+00:00",
-                 "2025-12-30T14:15:09Z", "2025-12-30 14:15:09"):  # fmt: skip
+    for text in (
+        "2025-12-30T14:15:09+00:00",
+        "2025-12-30T14:15:09.470+00:00",
+        "2025-12-30T14:15:09.470006187+00:00",
+        "2025-12-30T14:15:09Z",
+        "2025-12-30 14:15:09",
+    ):
         moment = times.parse(text)
         assert moment is not None and moment.tzinfo is not None and moment.minute == 15
     assert times.parse("yesterday") is None

@@ -78,15 +78,19 @@ def read(data: bytes, limits: DiffLimits | None = None, size: int = 1 << 30) -> 
 
 def test_every_kind_of_changed_file_is_parsed() -> None:
     files = {file.path: file for file in read(PATCH).files}
-    assert list(files) == [
-        "src/api.py", "new name", 'a\nbé"', "mode", "bin", "both", "sub", "gone", "sp ace",
-    ], "the file that was only touched is not there"  # fmt: skip
+    assert list(files) == ["src/api.py", "new name", 'a\nbé"', "mode", "bin", "both", "sub", "gone", "sp ace"], (
+        "the file that was only touched is not there"
+    )
     api = files["src/api.py"]
     assert (api.state, api.added, api.removed, len(api.hunks)) == ("M", 3, 3, 2)
     assert [(line.sign, line.text, line.old, line.new) for line in api.hunks[0].lines] == [
-        (" ", "one", 1, 1), ("-", "two", 2, None), ("-", "-- two", 3, None), ("+", "TWO", None, 2),
-        ("+", "+++ TWO", None, 3), (" ", "three", 4, 4),
-    ]  # fmt: skip
+        (" ", "one", 1, 1),
+        ("-", "two", 2, None),
+        ("-", "-- two", 3, None),
+        ("+", "TWO", None, 2),
+        ("+", "+++ TWO", None, 3),
+        (" ", "three", 4, 4),
+    ]
     assert api.hunks[0].section == "def api():"
     assert [line.sign for line in api.hunks[1].lines] == ["-", "\\", "+"]
     assert (files["new name"].state, files["new name"].origin) == ("R", "old name")
@@ -95,8 +99,11 @@ def test_every_kind_of_changed_file_is_parsed() -> None:
     assert files["bin"].binary and files["bin"].added is None
     both = files["both"]
     assert both.state == "U" and [(line.sign, line.marks, line.text) for line in both.hunks[0].lines] == [
-        (" ", "  ", "same"), ("+", "++", "<<<<<<< HEAD"), ("+", " +", "ours"), ("-", "- ", "theirs"),
-    ]  # fmt: skip
+        (" ", "  ", "same"),
+        ("+", "++", "<<<<<<< HEAD"),
+        ("+", " +", "ours"),
+        ("-", "- ", "theirs"),
+    ]
     assert files["sub"].submodule and files["gone"].state == "U"
 
 

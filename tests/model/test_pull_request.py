@@ -49,12 +49,34 @@ def test_every_notation_of_a_pull_request(text: str, mention: PullRequestMention
 @pytest.mark.parametrize(
     "text",
     [
-        "", "x", "-1", "0", "#", "#0", "1e3", "12 3", "99999999999999999999", "１２３", "--force", "alice:", "alice:-f", ":x",
-        "alice:a..b", "-x:main", "../x:main", "ext::sh -c id", "https://github.com/acme/app", "https://[bad/pull/1",
-        "https://github.com/acme/app/pull/x", "https://github.com/pull/1", "ftp://github.com/acme/app/pull/1",
-        "file:///acme/app/pull/1", "https://github.com/acme/app/pull/1\x1b[31m", "https://h:99999999/a/b/pull/1",
+        "",
+        "x",
+        "-1",
+        "0",
+        "#",
+        "#0",
+        "1e3",
+        "12 3",
+        "99999999999999999999",
+        "１２３",
+        "--force",
+        "alice:",
+        "alice:-f",
+        ":x",
+        "alice:a..b",
+        "-x:main",
+        "../x:main",
+        "ext::sh -c id",
+        "https://github.com/acme/app",
+        "https://[bad/pull/1",
+        "https://github.com/acme/app/pull/x",
+        "https://github.com/pull/1",
+        "ftp://github.com/acme/app/pull/1",
+        "file:///acme/app/pull/1",
+        "https://github.com/acme/app/pull/1\x1b[31m",
+        "https://h:99999999/a/b/pull/1",
     ],
-)  # fmt: skip
+)
 def test_invalid_pull_requests_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(text)
@@ -115,10 +137,14 @@ def test_different_branches_of_forks_have_different_directories(one: str, first:
 @pytest.mark.parametrize(
     "url",
     [
-        "https://github.com/acme/app.git", "https://user:token@GitHub.com/acme/app", "ssh://git@github.com:22/acme/app.git",
-        "git@github.com:acme/app.git", "github.com:acme/app/", "git://github.com/Acme/App.git",
+        "https://github.com/acme/app.git",
+        "https://user:token@GitHub.com/acme/app",
+        "ssh://git@github.com:22/acme/app.git",
+        "git@github.com:acme/app.git",
+        "github.com:acme/app/",
+        "git://github.com/Acme/App.git",
     ],
-)  # fmt: skip
+)
 def test_one_project_in_many_notations(url: str) -> None:
     found = parse_address(url)
     assert found is not None and found.is_same_project(GITHUB)

@@ -17,12 +17,26 @@ from tests.store.session_kit import act, agent, record
 NOW = datetime(2025, 1, 27, 13, 0, 0, tzinfo=UTC)
 WORD = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=24, max_size=60)
 SHAPES = (
-    "ghp_{0}", "sk-ant-{0}", "AKIA" + "{0:.16}", "Authorization: Bearer {0}", "https://me:{0}@host/x.git",
-    "export GITHUB_TOKEN={0}", '{{"password": "{0}"}}', "api_key: {0}", "aws_secret_access_key = {0}",
-    "mysql --password {0} -u me", "curl --access-token {0}", "PASSWORD='{0}'", 'token = "{0}"',
-    "-----BEGIN RSA PRIVATE KEY-----\n{0}\n-----END RSA PRIVATE KEY-----", "eyJ{0}.{0}.{0}",
-    '{{\\"api_key\\": \\"{0}\\"}}', "redis://:{0}@host:6379/0", "xoxb-{0}", "npm_{0}",
-)  # fmt: skip
+    "ghp_{0}",
+    "sk-ant-{0}",
+    "AKIA" + "{0:.16}",
+    "Authorization: Bearer {0}",
+    "https://me:{0}@host/x.git",
+    "export GITHUB_TOKEN={0}",
+    '{{"password": "{0}"}}',
+    "api_key: {0}",
+    "aws_secret_access_key = {0}",
+    "mysql --password {0} -u me",
+    "curl --access-token {0}",
+    "PASSWORD='{0}'",
+    'token = "{0}"',
+    "-----BEGIN RSA PRIVATE KEY-----\n{0}\n-----END RSA PRIVATE KEY-----",
+    "eyJ{0}.{0}.{0}",
+    '{{\\"api_key\\": \\"{0}\\"}}',
+    "redis://:{0}@host:6379/0",
+    "xoxb-{0}",
+    "npm_{0}",
+)
 ANY = st.text() | st.text("\x00\x1b[]0;m\x07‮\ud800\udc80é中́\n\r\t", max_size=200)
 
 
@@ -32,9 +46,12 @@ def test_no_secret_is_stored_in_any_field(secret: str, shape: str, before: str, 
     hidden = secret.upper()[:16] if "AKIA" in shape else secret
     kept = record(
         agent(prompt=text, last_message=text, title=text, detail=text),
-        act("prompt", "p", 1, text), act("tool_started", "t", 2, text, tool=f"Bash {text}", call="c"),
-        act("tool_finished", "f", 3, text, tool=f"Bash {text}", call="c", ok=True, subagent=text, files=(f"/x/{text}",)),
-    )  # fmt: skip
+        act("prompt", "p", 1, text),
+        act("tool_started", "t", 2, text, tool=f"Bash {text}", call="c"),
+        act(
+            "tool_finished", "f", 3, text, tool=f"Bash {text}", call="c", ok=True, subagent=text, files=(f"/x/{text}",)
+        ),
+    )
     if hidden not in before and hidden not in after:
         assert hidden not in repr(kept)
 
@@ -81,9 +98,18 @@ def test_moments_from_outside_are_normalised() -> None:
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [("src/a.ts", "code"), ("notes/plan.MD", "note"), ("out/run.log", "log"), ("shot.png", "attachment"),
-     ("Makefile", "code"), ("LICENSE", "other"), ("uv.lock", "other"), (".env", "other"), ("", "other")],
-)  # fmt: skip
+    [
+        ("src/a.ts", "code"),
+        ("notes/plan.MD", "note"),
+        ("out/run.log", "log"),
+        ("shot.png", "attachment"),
+        ("Makefile", "code"),
+        ("LICENSE", "other"),
+        ("uv.lock", "other"),
+        (".env", "other"),
+        ("", "other"),
+    ],
+)
 def test_file_kinds(path: str, kind: str) -> None:  # S3.3
     assert records.file_kind(path) == kind
 

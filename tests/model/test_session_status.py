@@ -59,5 +59,10 @@ def test_every_state_of_an_agent_has_an_entry_status() -> None:
 
 def test_each_status_counts_as_working_waiting_or_idle() -> None:
     assert [session_status.time_category(status) for status in session_status.STATUSES] == [
-        "working", "working", "waiting", "idle", "idle", "idle",
-    ]  # fmt: skip
+        "working",
+        "working",
+        "waiting",
+        "idle",
+        "idle",
+        "idle",
+    ]

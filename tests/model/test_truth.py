@@ -31,18 +31,31 @@ CASES = {
     "a tool runs": ([live("running", 5), told("transcript", "running", 4, tool=BASH)], True, "running"),
     "it only plans": ([live("running", 5), told("transcript", "planning", 4)], True, "planning"),
     "asked, although the transcript cannot tell": (
-        [live("waiting_for_input", 1), told("transcript", "running", 1.1, tool=BASH, or_else=MAYBE_WAITS)], True,
+        [live("waiting_for_input", 1), told("transcript", "running", 1.1, tool=BASH, or_else=MAYBE_WAITS)],
+        True,
         "waiting_for_input",
     ),
     "busy with a background agent behind the end of the turn": (
-        [live("running", 9), told("transcript", "completed", 3), told("hook", "completed", 3)], True, "running",
+        [live("running", 9), told("transcript", "completed", 3), told("hook", "completed", 3)],
+        True,
+        "running",
     ),
     "done": ([live("completed", 3), told("transcript", "completed", 3.1)], True, "completed"),
-    "done, and its record comes in a moment": ([live("completed", 0.2), told("transcript", "running", 4)], True, "running"),
-    "Esc while the API was retried leaves no record": (
-        [live("completed", 5), told("transcript", "running", 20)], True, "cancelled",
+    "done, and its record comes in a moment": (
+        [live("completed", 0.2), told("transcript", "running", 4)],
+        True,
+        "running",
     ),
-    "the API failed": ([live("completed", 2), told("transcript", "failed", 2.1, detail="API Error: 400")], True, "failed"),
+    "Esc while the API was retried leaves no record": (
+        [live("completed", 5), told("transcript", "running", 20)],
+        True,
+        "cancelled",
+    ),
+    "the API failed": (
+        [live("completed", 2), told("transcript", "failed", 2.1, detail="API Error: 400")],
+        True,
+        "failed",
+    ),
     "Esc": ([live("completed", 2), told("transcript", "cancelled", 2.1)], True, "cancelled"),
     "killed in its work": ([told("transcript", "running", 60, tool=BASH)], False, "dead"),
     "killed, its registry stays": ([live("running", 60), told("transcript", "running", 60)], False, "dead"),
@@ -50,18 +63,24 @@ CASES = {
     "gone after its turn was over": ([told("transcript", "completed", 60)], False, "completed"),
     "gone before it did anything": ([], False, "dead"),
     "a hook asked, and the tool's result came later": (
-        [told("permission", "waiting_for_input", 9), told("transcript", "running", 2)], True, "running",
+        [told("permission", "waiting_for_input", 9), told("transcript", "running", 2)],
+        True,
+        "running",
     ),
     "a hook asked behind the record of the tool": (
-        [told("permission", "waiting_for_input", 8.98), told("transcript", "running", 9, or_else=MAYBE_WAITS)], True,
+        [told("permission", "waiting_for_input", 8.98), told("transcript", "running", 9, or_else=MAYBE_WAITS)],
+        True,
         "waiting_for_input",
     ),
     "a title tells what a transcript cannot": (
         [told("transcript", "running", 9, or_else=MAYBE_WAITS), told("title", "waiting_for_input", 0, standing=True)],
-        True, "waiting_for_input",
+        True,
+        "waiting_for_input",
     ),
     "a title does not overrule a transcript that knows": (
-        [told("transcript", "completed", 9), told("title", "running", 0, standing=True)], True, "completed",
+        [told("transcript", "completed", 9), told("title", "running", 0, standing=True)],
+        True,
+        "completed",
     ),
     "work without new evidence and without a known process": ([told("transcript", "running", 3600)], None, "unknown"),
     "long work of a living process": ([told("transcript", "running", 3600)], True, "running"),
@@ -69,13 +88,15 @@ CASES = {
     "a process and nothing else": ([told("process", "unknown", 1, standing=True)], True, "unknown"),
     "the daemon knows better than the rollout": (
         [told("socket", "waiting_for_input", 3, standing=True), told("transcript", "running", 1, or_else=MAYBE_WAITS)],
-        True, "waiting_for_input",
+        True,
+        "waiting_for_input",
     ),
     "Claude's own list comes before a daemon": (
-        [told("socket", "running", 0, standing=True), live("completed", 5), told("transcript", "completed", 5)], True,
+        [told("socket", "running", 0, standing=True), live("completed", 5), told("transcript", "completed", 5)],
+        True,
         "completed",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -154,8 +175,11 @@ def test_the_tool_comes_from_the_newest_event() -> None:
         NOW,
     )
     assert (truth.detail, str(truth.tool), truth.source, truth.confidence) == (
-        "permission prompt", "Bash pytest -q", "registry", "exact",
-    )  # fmt: skip
+        "permission prompt",
+        "Bash pytest -q",
+        "registry",
+        "exact",
+    )
     assert [one.source for one in truth.used] == ["registry", "transcript"]
 
 
@@ -182,11 +206,21 @@ def test_a_dead_process_is_ended() -> None:
 
 
 evidences = st.builds(
-    Evidence, st.sampled_from((*SOURCES, "new")), st.sampled_from(STATES),
-    st.one_of(st.just("no moment"), st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(
-        lambda moment: times.stamp(moment.replace(tzinfo=UTC)))),
-    st.just("says"), st.none(), st.none(), st.booleans(), st.frozensets(st.sampled_from(STATES)),
-)  # fmt: skip
+    Evidence,
+    st.sampled_from((*SOURCES, "new")),
+    st.sampled_from(STATES),
+    st.one_of(
+        st.just("no moment"),
+        st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(
+            lambda moment: times.stamp(moment.replace(tzinfo=UTC))
+        ),
+    ),
+    st.just("says"),
+    st.none(),
+    st.none(),
+    st.booleans(),
+    st.frozensets(st.sampled_from(STATES)),
+)
 
 
 @given(st.lists(evidences, max_size=6), st.sampled_from([True, False, None]))

@@ -21,15 +21,35 @@ def ago(seconds: float) -> str:
 
 API = WorktreeStatus(
     ListedWorktree("feat-api", "app", "/w/feat-api", "feat/api", "feat", agent_id="claude-1", claim_state="held"),
-    head="a" * 40, upstream="origin/feat/api", ahead=3, behind=0, trunk="origin/main", trunk_ahead=3, trunk_behind=1,
-    staged=0, unstaged=0, untracked=0, conflicted=0, uncommitted=0, last_commit_at=ago(200),
-)  # fmt: skip
+    head="a" * 40,
+    upstream="origin/feat/api",
+    ahead=3,
+    behind=0,
+    trunk="origin/main",
+    trunk_ahead=3,
+    trunk_behind=1,
+    staged=0,
+    unstaged=0,
+    untracked=0,
+    conflicted=0,
+    uncommitted=0,
+    last_commit_at=ago(200),
+)
 BUG = WorktreeStatus(
     ListedWorktree("fix-bug", "app", "/w/fix-bug", "fix/bug", "fix"),
-    head="b" * 40, upstream="origin/fix/bug", ahead=0, behind=0,
-    staged=1, unstaged=1, untracked=0, conflicted=0, uncommitted=2, last_commit_at=ago(7300),
-    last_change_at=ago(1), last_change_path="src/bug.rs",
-)  # fmt: skip
+    head="b" * 40,
+    upstream="origin/fix/bug",
+    ahead=0,
+    behind=0,
+    staged=1,
+    unstaged=1,
+    untracked=0,
+    conflicted=0,
+    uncommitted=2,
+    last_commit_at=ago(7300),
+    last_change_at=ago(1),
+    last_change_path="src/bug.rs",
+)
 BROKEN = WorktreeStatus(
     ListedWorktree("odd", "app", "/w/odd", None, "unknown"), error="git status failed in /w/odd: bad index"
 )
@@ -105,9 +125,11 @@ def test_hostile_names_neither_wrap_nor_control_the_terminal(
     name: str, agent: str, path: str, width: int
 ) -> None:  # T3
     reading = replace(
-        BUG, known=replace(BUG.known, worktree_name=name, agent_id=agent, claim_state="held", locked=path),
-        last_change_path=path, error=None,
-    )  # fmt: skip
+        BUG,
+        known=replace(BUG.known, worktree_name=name, agent_id=agent, claim_state="held", locked=path),
+        last_change_path=path,
+        error=None,
+    )
     lines = worktree_table.status_table([reading, BROKEN], width, NOW) + worktree_table.list_table(
         [reading.known], width
     )

@@ -3,29 +3,55 @@
 from __future__ import annotations
 
 _CLAIMS = (
-    "store/test_claims.py", "store/test_claim_queue.py", "actions/test_claim.py", "actions/test_claim_holders.py",
-    "actions/test_tasks.py", "store/test_imi_compat.py", "actions/test_claim_presence.py", "store/test_claims_contended.py",
+    "store/test_claims.py",
+    "store/test_claim_queue.py",
+    "actions/test_claim.py",
+    "actions/test_claim_holders.py",
+    "actions/test_tasks.py",
+    "store/test_imi_compat.py",
+    "actions/test_claim_presence.py",
+    "store/test_claims_contended.py",
     "actions/test_claim_waiting.py",
-)  # fmt: skip
+)
 _REMOVAL = (
-    "actions/test_removal_verdict.py", "actions/test_removal_states.py", "actions/test_undo.py",
-    "actions/test_removal_targets.py", "actions/test_removal_places.py", "actions/test_removal_races.py",
-    "actions/test_removal_branches.py", "actions/test_git_locks.py", "actions/test_prune.py", "actions/test_recovery.py",
+    "actions/test_removal_verdict.py",
+    "actions/test_removal_states.py",
+    "actions/test_undo.py",
+    "actions/test_removal_targets.py",
+    "actions/test_removal_places.py",
+    "actions/test_removal_races.py",
+    "actions/test_removal_branches.py",
+    "actions/test_git_locks.py",
+    "actions/test_prune.py",
+    "actions/test_recovery.py",
     "actions/test_removal_crash.py",
-)  # fmt: skip
+)
 _TRASH = (
-    "actions/test_trash.py", "actions/test_trash_exchanged.py", "actions/test_trash_unlisted.py",
-    "actions/test_undo.py", "actions/test_removal_places.py", "actions/test_removal_states.py", "actions/test_note_forged.py",
-)  # fmt: skip
+    "actions/test_trash.py",
+    "actions/test_trash_exchanged.py",
+    "actions/test_trash_unlisted.py",
+    "actions/test_undo.py",
+    "actions/test_removal_places.py",
+    "actions/test_removal_states.py",
+    "actions/test_note_forged.py",
+)
 _GIT = (
-    "git/test_spawn.py", "git/test_runner.py", "git/test_option_injection.py", "git/test_safety.py", "test_programs.py",
+    "git/test_spawn.py",
+    "git/test_runner.py",
+    "git/test_option_injection.py",
+    "git/test_safety.py",
+    "test_programs.py",
     "git/test_canaries.py",
-)  # fmt: skip
+)
 _CLAUDE = (
-    "sources/agents/test_claude_records.py", "sources/agents/test_claude_replay.py", "sources/agents/test_claude_live.py",
-    "sources/agents/test_claude_scenarios.py", "sources/agents/test_claude_tokens.py",
-    "sources/agents/test_claude_processes.py", "sources/agents/test_claude_config_folder.py",
-)  # fmt: skip
+    "sources/agents/test_claude_records.py",
+    "sources/agents/test_claude_replay.py",
+    "sources/agents/test_claude_live.py",
+    "sources/agents/test_claude_scenarios.py",
+    "sources/agents/test_claude_tokens.py",
+    "sources/agents/test_claude_processes.py",
+    "sources/agents/test_claude_config_folder.py",
+)
 _DIALOGS = ("ui/test_dialogs.py", "ui/test_menus.py", "ui/test_home.py", "ui/test_commands.py")
 
 TESTS: dict[str, tuple[str, ...]] = {
@@ -36,20 +62,32 @@ TESTS: dict[str, tuple[str, ...]] = {
     "store/claim_holder.py": ("actions/test_claim_holders.py", *_CLAIMS),
     "presence.py": ("actions/test_claim_presence.py", "actions/test_claim.py", "actions/test_claim_automatic.py"),
     "store/db.py": (
-        "store/test_db.py", "store/test_registry_file.py", "store/test_registry_access.py", "store/test_full_disk.py",
+        "store/test_db.py",
+        "store/test_registry_file.py",
+        "store/test_registry_access.py",
+        "store/test_full_disk.py",
         "store/test_kills.py",
     ),
     "actions/removal/safe_removal.py": _REMOVAL,
     "actions/removal/inspection.py": _REMOVAL,
     "actions/removal/file_checks.py": _REMOVAL,
-    "actions/removal/placement_checks.py": ("actions/test_removal_targets.py", "actions/test_removal_places.py", *_REMOVAL),
+    "actions/removal/placement_checks.py": (
+        "actions/test_removal_targets.py",
+        "actions/test_removal_places.py",
+        *_REMOVAL,
+    ),
     "actions/removal/ignored_files.py": _REMOVAL,
     "actions/removal/submodule_checks.py": ("actions/test_removal_states.py",),
     "actions/removal/branch_deletion.py": ("actions/test_removal_branches.py", "actions/test_git_locks.py"),
     "actions/removal/trash_note.py": ("actions/test_trash_unlisted.py", *_TRASH, "actions/test_removal_crash.py"),
     "actions/removal/note_check.py": ("actions/test_note_forged.py", "actions/test_trash_unlisted.py"),
     "actions/removal/trash_folder.py": (*_TRASH, *_REMOVAL),
-    "actions/removal/restore.py": ("actions/test_undo.py", *_TRASH, "actions/test_recovery.py", "actions/test_removal_crash.py"),
+    "actions/removal/restore.py": (
+        "actions/test_undo.py",
+        *_TRASH,
+        "actions/test_recovery.py",
+        "actions/test_removal_crash.py",
+    ),
     "actions/removal/purge.py": _TRASH,
     "git/git_admin_dir.py": ("git/test_git_admin_dir.py", *_REMOVAL),
     "git/spawn.py": ("git/test_spawn.py",),
@@ -64,15 +102,20 @@ TESTS: dict[str, tuple[str, ...]] = {
     "model/truth.py": ("model/test_truth.py", "model/test_truth_hooks.py"),
     "sources/agents/claude/reducer.py": _CLAUDE,
     "sources/agents/claude/records.py": _CLAUDE,
-    "sources/agents/sighting_merge.py": ("sources/agents/test_sighting_merge.py", "sources/agents/test_agents_source.py"),
+    "sources/agents/sighting_merge.py": (
+        "sources/agents/test_sighting_merge.py",
+        "sources/agents/test_agents_source.py",
+    ),
     "sources/files/change_coalescer.py": (
-        "sources/test_change_coalescer.py", "sources/test_changes_source.py", "sources/test_watchers.py",
+        "sources/test_change_coalescer.py",
+        "sources/test_changes_source.py",
+        "sources/test_watchers.py",
     ),
     "ui/command_conditions.py": ("ui/test_commands.py", "ui/test_home.py", "ui/test_menus.py"),
     "ui/dialogs/action_dialog.py": _DIALOGS,
     "ui/dialogs/action_run.py": _DIALOGS,
     "ui/dialogs/form.py": _DIALOGS,
-}  # fmt: skip
+}
 
 
 def list_test_files(module: str) -> list[str]:

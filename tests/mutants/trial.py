@@ -81,9 +81,13 @@ class Workspace:
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", "-x", "-n", "0", "-p", "no:cacheprovider", *tests],
-                cwd=self._root, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+                cwd=self._root,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
                 env={**os.environ, "PYTHONPATH": str(self._root), "TMPDIR": str(self._temporary)},
-            )  # fmt: skip
+            )
         _running.add(process)
         try:
             process.wait(_LIMIT)

@@ -16,8 +16,14 @@ EVER = (0, 30, 0)
 ACTIONS: dict[str, tuple[tuple[int, ...], dict[str, tuple[int, tuple[int, ...]]], int]] = {
     "new-pane": (
         EVER,
-        {"--cwd": (1, EVER), "--name": (1, EVER), "--floating": (0, EVER), "--close-on-exit": (0, EVER),
-         "--direction": (1, EVER), "--no-focus": (0, (0, 45, 0))},
+        {
+            "--cwd": (1, EVER),
+            "--name": (1, EVER),
+            "--floating": (0, EVER),
+            "--close-on-exit": (0, EVER),
+            "--direction": (1, EVER),
+            "--no-focus": (0, (0, 45, 0)),
+        },
         0,
     ),
     "new-tab": (
@@ -30,7 +36,7 @@ ACTIONS: dict[str, tuple[tuple[int, ...], dict[str, tuple[int, tuple[int, ...]]]
     "list-panes": ((0, 44, 0), {"--all": (0, (0, 44, 0)), "--json": (0, (0, 44, 0))}, 0),
     "go-to-tab-by-id": ((0, 44, 0), {}, 1),
     "focus-pane-id": ((0, 44, 1), {}, 1),
-}  # fmt: skip
+}
 COMMANDS = {"new-pane": EVER, "new-tab": (0, 44, 0)}  # which take `-- CMD`, and since when
 LAYOUT_ONLY = (0, 38, 0)  # before it, a new tab had a folder only with a layout
 

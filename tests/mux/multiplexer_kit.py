@@ -29,8 +29,9 @@ def tmux_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run
     socket = tmp_path / "s"
 
     def ask(*argv: str) -> str:
-        done = subprocess.run([program, "-S", str(socket), "-f", "/dev/null", *argv], capture_output=True, text=True,
-                              check=True)  # fmt: skip
+        done = subprocess.run(
+            [program, "-S", str(socket), "-f", "/dev/null", *argv], capture_output=True, text=True, check=True
+        )
         return done.stdout.strip()
 
     ask("new-session", "-d", "-s", "one", "-c", str(tmp_path), "-x", "80", "-y", "24")

@@ -225,8 +225,14 @@ def test_unreadable_pane_lists_open_a_new_tab(
 def test_the_fake_zellij_refuses_commands_of_newer_versions(zellij: FakeZellij) -> None:
     """Otherwise the tests above would prove nothing."""
     zellij.version("0.43.1")
-    for words in ("list-panes --all --json", "focus-pane-id terminal_1", "new-tab --cwd / -- ls", "new-pane --no-focus",
-                  "go-to-tab-by-id 1", "query-tab-names --json"):  # fmt: skip
+    for words in (
+        "list-panes --all --json",
+        "focus-pane-id terminal_1",
+        "new-tab --cwd / -- ls",
+        "new-pane --no-focus",
+        "go-to-tab-by-id 1",
+        "query-tab-names --json",
+    ):
         with pytest.raises(Refused, match="wasn't"):
             run_multiplexer("zellij", "action", *words.split())
 

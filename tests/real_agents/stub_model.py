@@ -91,8 +91,16 @@ def anthropic(request: dict[str, Any]) -> tuple[Turn, list[str], Any]:
 
 def _anthropic_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[Event]:
     usage = {"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
-    message = {"id": f"msg_{time.time_ns()}", "type": "message", "role": "assistant", "model": model, "content": [],
-               "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
+    message = {
+        "id": f"msg_{time.time_ns()}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
     yield "message_start", {"message": message}
     yield "content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}
     for word in _paced(turn):
@@ -139,12 +147,25 @@ def _response_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[E
     yield f"{name}.done", {"output_index": 0, "item": items[0]}
     if turn.command:
         tool, arguments = call(turn, tools)
-        items.append({"type": "function_call", "id": f"fc_{ident}", "call_id": f"call_{ident}", "name": tool,
-                      "arguments": json.dumps(arguments), "status": "completed"})  # fmt: skip
+        items.append(
+            {
+                "type": "function_call",
+                "id": f"fc_{ident}",
+                "call_id": f"call_{ident}",
+                "name": tool,
+                "arguments": json.dumps(arguments),
+                "status": "completed",
+            }
+        )
         yield f"{name}.added", {"output_index": 1, "item": items[1]}
         yield f"{name}.done", {"output_index": 1, "item": items[1]}
-    usage = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 9,
-             "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 109}  # fmt: skip
+    usage = {
+        "input_tokens": 100,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 9,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 109,
+    }
     done = {"id": ident, "object": "response", "status": "completed", "output": items, "usage": usage}
     yield "response.completed", {"response": done}
 
@@ -166,8 +187,12 @@ def _chat_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[Event
         yield None, {**head, "choices": [{"index": 0, "delta": {"role": "assistant", "content": f"{word} "}}]}
     if turn.command and tools:
         name, given = call(turn, tools)
-        one = {"index": 0, "id": f"call_{time.time_ns()}", "type": "function",
-               "function": {"name": name, "arguments": json.dumps(given)}}  # fmt: skip
+        one = {
+            "index": 0,
+            "id": f"call_{time.time_ns()}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(given)},
+        }
         yield None, {**head, "choices": [{"index": 0, "delta": {"tool_calls": [one]}}]}
     reason = "tool_calls" if turn.command and tools else "stop"
     usage = {"prompt_tokens": 100, "completion_tokens": 9, "total_tokens": 109}

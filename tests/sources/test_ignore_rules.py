@@ -35,9 +35,20 @@ def test_nested_rules_exclude_files_and_tracked_files(repo: Repo) -> None:
     repo.commit("force-added")
     rules = rules_of(repo)
     paths = [
-        "a.sqlite", "sub/keep.sqlite", "sub/x.tmp", "x.tmp", "sub/only-here", "sub/deep/only-here", "private/x",
-        "node_modules/a/b.js", ".env", "src/.env", "build/other.txt", "build/tracked.txt", "src/api.py",
-    ]  # fmt: skip
+        "a.sqlite",
+        "sub/keep.sqlite",
+        "sub/x.tmp",
+        "x.tmp",
+        "sub/only-here",
+        "sub/deep/only-here",
+        "private/x",
+        "node_modules/a/b.js",
+        ".env",
+        "src/.env",
+        "build/other.txt",
+        "build/tracked.txt",
+        "src/api.py",
+    ]
     found = {path for path in paths if rules.ignores(path, is_dir=False)}
     assert found == ignored_by_git(repo, paths)
     assert rules.prunes("node_modules") and not rules.prunes("build"), "something in build is tracked"
@@ -72,9 +83,32 @@ def test_rules_and_names_that_are_not_utf_8(repo: Repo) -> None:
 
 
 PART = st.sampled_from(
-    ["a", "b", "ab", "x.log", "build", "*.log", "*", "**", "a*", "?", "[ab]", "[!a]", "[a-c]*", "a**b", "[]a]", "[a",
-     "\\a", "[[:alpha:]]", "***", "x[.]log", "a\\*", "!a", "#b"]
-)  # fmt: skip
+    [
+        "a",
+        "b",
+        "ab",
+        "x.log",
+        "build",
+        "*.log",
+        "*",
+        "**",
+        "a*",
+        "?",
+        "[ab]",
+        "[!a]",
+        "[a-c]*",
+        "a**b",
+        "[]a]",
+        "[a",
+        "\\a",
+        "[[:alpha:]]",
+        "***",
+        "x[.]log",
+        "a\\*",
+        "!a",
+        "#b",
+    ]
+)
 RULE = st.builds(
     lambda negate, root, parts, folder: f"{negate}{root}{'/'.join(parts)}{folder}",
     st.sampled_from(["", "", "", "!"]),

@@ -43,9 +43,13 @@ def claim_worktree(connection: sqlite3.Connection, name: str, asked: ClaimReques
 
 def worker(mode: str, *args: str | Path, stdin: int | None = subprocess.DEVNULL) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.store.claim_worker", mode, *map(str, args)], cwd=ROOT, text=True,
-        stdin=stdin, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.store.claim_worker", mode, *map(str, args)],
+        cwd=ROOT,
+        text=True,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 def check_history(connection: sqlite3.Connection) -> int:

@@ -34,8 +34,12 @@ def experiment(name: str, timeout: float = 100, before: tuple[str, ...] = (), **
     """Run one of the functions below in a process of its own, which the command `before` may start."""
     done = subprocess.run(
         [*before, sys.executable, "-m", "tests.store.crash_experiments", name, json.dumps(settings)],
-        cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

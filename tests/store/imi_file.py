@@ -30,16 +30,29 @@ TABLES = (
 COLUMNS = {
     "repositories": ["id", "name", "path", "remote_url", "default_branch", "created_at", "updated_at", "active"],
     "worktree_types": ["id", "name", "branch_prefix", "worktree_prefix", "description", "is_builtin", "created_at"],
-    "worktrees": ["id", "repo_name", "worktree_name", "branch_name", "worktree_type", "path", "created_at",
-                  "updated_at", "active", "agent_id"],
+    "worktrees": [
+        "id",
+        "repo_name",
+        "worktree_name",
+        "branch_name",
+        "worktree_type",
+        "path",
+        "created_at",
+        "updated_at",
+        "active",
+        "agent_id",
+    ],
     "agent_activities": ["id", "agent_id", "worktree_id", "activity_type", "file_path", "description", "created_at"],
-}  # fmt: skip
+}
 _NINE, _SIX = "2025-12-30T14:15:09.470006187+00:00", "2025-12-30T14:20:00.000123+00:00"
 _THREE, _NONE, _ZULU = "2025-12-30T14:17:00.500+00:00", "2025-12-30T14:16:00+00:00", "2025-12-29T10:00:00Z"
 _TYPES = (
-    ("feat", "feat/", "feat-"), ("fix", "fix/", "fix-"), ("aiops", "aiops/", "aiops-"),
-    ("devops", "devops/", "devops-"), ("review", "pr-review/", "pr-review-"),
-)  # fmt: skip
+    ("feat", "feat/", "feat-"),
+    ("fix", "fix/", "fix-"),
+    ("aiops", "aiops/", "aiops-"),
+    ("devops", "devops/", "devops-"),
+    ("review", "pr-review/", "pr-review-"),
+)
 # (name, branch, type, created, updated, active, owner)
 WORKTREES = (
     ("feat-user-auth", "feat/user-auth", "feat", _NINE, _NINE, 1, None),

@@ -37,9 +37,17 @@ def agent(
     truth = Truth(state, at(since), "registry", "exact", more.get("detail"), ended=ended or state == DEAD)
     key = Key(host.hostname(), claim_kit.REPO, worktree) if worktree else None
     return Agent(
-        f"{cli}:{session}", cli, cli, key, more.get("cwd", "/w/feat-x"), session, pid,
-        None if pid is None else f"start-{pid}", truth, facts,
-    )  # fmt: skip
+        f"{cli}:{session}",
+        cli,
+        cli,
+        key,
+        more.get("cwd", "/w/feat-x"),
+        session,
+        pid,
+        None if pid is None else f"start-{pid}",
+        truth,
+        facts,
+    )
 
 
 def act(kind: str, ident: str, seconds: float = 0, text: str | None = None, **more: Any) -> AgentEvent:

@@ -319,8 +319,13 @@ async def _runs_out_of_time(path: str, after: float) -> None:
 
 
 ENDINGS: tuple[Callable[[str, float], Awaitable[None]], ...] = (
-    _leaves, _raises, _fails_inside, _is_cancelled, _is_forgotten, _runs_out_of_time,
-)  # fmt: skip
+    _leaves,
+    _raises,
+    _fails_inside,
+    _is_cancelled,
+    _is_forgotten,
+    _runs_out_of_time,
+)
 
 
 def starts_and_stops(path: str, rounds: int) -> None:

@@ -150,8 +150,12 @@ second.kill(); second.wait()
 def test_a_really_reused_pid_is_another_process(tmp_path: Path) -> None:  # C3
     done = subprocess.run(
         ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", _REUSE, str(tmp_path / "r.db")],
-        capture_output=True, text=True, cwd=ROOT, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
     if done.returncode in (1, 77) and ("unshare" in done.stderr or "ns_last_pid" in done.stderr or not done.stderr):
         pytest.skip(f"no pid namespace with ns_last_pid here: {done.stderr}")
     assert done.stdout.split() == ["held", "after_death"], done.stderr

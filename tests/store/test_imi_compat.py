@@ -59,9 +59,12 @@ def test_opening_imis_registry_changes_none_of_its_rows(path: Path) -> None:
 def test_imis_rows_are_read(ours: sqlite3.Connection) -> None:
     rows = {row.name: row for row in worktrees.list_worktrees(ours, "coolcode", inactive=True)}
     assert {name: row.branch for name, row in rows.items()} == {
-        "feat-user-auth": "feat/user-auth", "pr-123": "feat-add-auth", "trunk-main": "main",
-        "feat-found": "feat/found", "fix-old": "fix/old",
-    }  # fmt: skip
+        "feat-user-auth": "feat/user-auth",
+        "pr-123": "feat-add-auth",
+        "trunk-main": "main",
+        "feat-found": "feat/found",
+        "fix-old": "fix/old",
+    }
     assert [name for name, row in rows.items() if not row.active] == ["fix-old"]
     assert rows["pr-123"].type == "pr"
     assert rows["feat-found"].agent_id == "claude-1"

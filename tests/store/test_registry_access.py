@@ -214,8 +214,13 @@ def test_a_worktree_of_another_user_is_neither_claimed_nor_removed(users: Users)
 def test_nothing_that_imi_keeps_is_readable_for_another_user(users: Users) -> None:
     """Registry, ballast, trash, hooks and backups; the worktrees themselves have the modes that their owner gives."""
     repo = users.repository(ALICE)
-    for words in (("claim", "feat-x", "--agent", "a"), ("hooks", "install", "claude"), ("backup",),
-                  ("release", "feat-x", "--agent", "a"), ("remove", "feat-x", "--agent", "a")):  # fmt: skip
+    for words in (
+        ("claim", "feat-x", "--agent", "a"),
+        ("hooks", "install", "claude"),
+        ("backup",),
+        ("release", "feat-x", "--agent", "a"),
+        ("remove", "feat-x", "--agent", "a"),
+    ):
         ran = users.imi(ALICE, *words, cwd=repo)
         assert ran.code == 0, (words, ran)
     home = users.home(ALICE)

@@ -107,9 +107,13 @@ def without_privilege(*args: str) -> subprocess.CompletedProcess[str]:
 
     libc = ctypes.CDLL(None)
     return subprocess.run(
-        [sys.executable, "-m", "imi_monitor", *args], preexec_fn=drop, capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "imi_monitor", *args],
+        preexec_fn=drop,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="drops a right of Linux")

@@ -76,9 +76,24 @@ def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str
         assert [column[0] for column in whole["columns"][table]][: len(columns)] == columns
     ours = whole["columns"].keys() - imi_file.COLUMNS.keys() - {"sqlite_sequence"}
     assert ours == {
-        "agent_names", "agents", "artifacts", "automatic_claims", "claim_history", "claim_queue", "claims", "events",
-        "operations", "places", "registry", "session_events", "sessions", "tasks", "tool_calls", "trash", "trust",
-    }  # fmt: skip
+        "agent_names",
+        "agents",
+        "artifacts",
+        "automatic_claims",
+        "claim_history",
+        "claim_queue",
+        "claims",
+        "events",
+        "operations",
+        "places",
+        "registry",
+        "session_events",
+        "sessions",
+        "tasks",
+        "tool_calls",
+        "trash",
+        "trust",
+    }
     for table in ("claims", "claim_history", "claim_queue", "trash", "operations"):
         assert {"repo_name", "worktree_name"} <= {column[0] for column in whole["columns"][table]}
 
@@ -155,9 +170,11 @@ def test_version_4_adds_the_attempts_of_earlier_claims(
             "SELECT worktree_name, epoch, task_id, started_at, ended_at, outcome FROM tasks"
         ).fetchall()
     assert kept == [
-        ("x", 1, "T-1", "1", None, None), ("x", 3, "T-3", "5", "8", None), ("x", 3, "T-5", "5", None, None),
+        ("x", 1, "T-1", "1", None, None),
+        ("x", 3, "T-3", "5", "8", None),
+        ("x", 3, "T-5", "5", None, None),
         ("y", 1, "T-4", "6", None, None),
-    ], "a claim that was renewed for another task has ended the first"  # fmt: skip
+    ], "a claim that was renewed for another task has ended the first"
 
 
 @pytest.fixture

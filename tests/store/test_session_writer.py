@@ -52,9 +52,13 @@ def test_a_session_is_recorded_from_start_to_end(kept: sqlite3.Connection) -> No
     assert (last["status"], last["ended_at"], last["lost"]) == (COMPLETED, at(40), None)
     assert (last["model"], last["prompt"], last["tokens_in"]) == ("opus", "make it", 10), "what is not said is not lost"
     assert [(status, moment) for kind, status, moment in event_stream(kept) if kind == "status"] == [
-        (RUNNING, at(5)), (WAITING, at(9)), (None, at(20)), (COMPLETED, at(20)), (RUNNING, at(30)),
+        (RUNNING, at(5)),
+        (WAITING, at(9)),
+        (None, at(20)),
+        (COMPLETED, at(20)),
+        (RUNNING, at(30)),
         (COMPLETED, at(40)),
-    ]  # fmt: skip
+    ]
     assert recorded_event_types(kept) == [
         "started",
         "progress",
@@ -153,15 +157,27 @@ def test_a_session_over_before_its_first_observation_records_no_events(kept: sql
 
 
 ACTS = (
-    act("started", "a0", 0, "new"), act("prompt", "a1", 1, "do it"),
+    act("started", "a0", 0, "new"),
+    act("prompt", "a1", 1, "do it"),
     act("tool_started", "a2", 2, "pytest -q", tool="Bash pytest -q", call="c1"),
-    act("waits", "a3", 3, "permission", tool="Bash pytest -q", call="c1"), act("answered", "a4", 4, "yes"),
+    act("waits", "a3", 3, "permission", tool="Bash pytest -q", call="c1"),
+    act("answered", "a4", 4, "yes"),
     act("tool_finished", "a5", 6, "3 passed", tool="Bash", call="c1", ok=True),
     act("tool_started", "a6", 7, "patch", tool="Edit src/a.py", call="c2", subagent="helper"),
-    act("tool_finished", "a7", 8, "done", tool="Edit src/a.py", call="c2", ok=False,
-        files=("/w/feat-x/src/a.py", "/w/feat-x/notes/plan.md"), subagent="helper"),
-    act("completed", "a8", 9), act("plan", "a9", 2, "1. this 2. that"),
-)  # fmt: skip
+    act(
+        "tool_finished",
+        "a7",
+        8,
+        "done",
+        tool="Edit src/a.py",
+        call="c2",
+        ok=False,
+        files=("/w/feat-x/src/a.py", "/w/feat-x/notes/plan.md"),
+        subagent="helper",
+    ),
+    act("completed", "a8", 9),
+    act("plan", "a9", 2, "1. this 2. that"),
+)
 
 
 def test_recording_the_same_session_again_in_parts_changes_nothing(kept: sqlite3.Connection, tmp_path: Path) -> None:
@@ -181,9 +197,9 @@ def test_recording_the_same_session_again_in_parts_changes_nothing(kept: sqlite3
         assert other.execute(calls).fetchall() == kept.execute(calls).fetchall()
         shown = "CASE kind WHEN 'status' THEN 'status' ELSE id END, type, kind, at, status, call, text, data"
         assert sorted(event_stream(other, shown), key=str) == sorted(event_stream(kept, shown), key=str)
-        assert session_writer.known_event_ids(other, session_row(other)["host"], [("claude:s1", ["a1", "a5", "nope"])]) == {
-            ("claude:s1", "a1"), ("claude:s1", "a5"),
-        }  # fmt: skip
+        assert session_writer.known_event_ids(
+            other, session_row(other)["host"], [("claude:s1", ["a1", "a5", "nope"])]
+        ) == {("claude:s1", "a1"), ("claude:s1", "a5")}
 
 
 def test_session_events_tool_calls_and_files_are_recorded(kept: sqlite3.Connection) -> None:  # S3.4 S3.5
@@ -197,7 +213,7 @@ def test_session_events_tool_calls_and_files_are_recorded(kept: sqlite3.Connecti
         "tool_finished",
         "diff",
         "status_change",
-    }  # fmt: skip  S3.5
+    }  # S3.5
     assert [line.at for line in lines] == sorted(line.at for line in lines)
     done = next(line for line in lines if line.id == "a5")
     assert (done.tool, done.input, done.output, done.call_status) == ("Bash", "pytest -q", "3 passed", "success")

@@ -22,9 +22,13 @@ Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
 
 
 def run_dashboard(
-    repo: Repo, play: Play, size: tuple[int, int] = (140, 40), *, read_only: bool = False,
+    repo: Repo,
+    play: Play,
+    size: tuple[int, int] = (140, 40),
+    *,
+    read_only: bool = False,
     preferences: Preferences | None = None,
-) -> None:  # fmt: skip
+) -> None:
     database = paths.default_database()
 
     async def main() -> None:

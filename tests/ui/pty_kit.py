@@ -47,9 +47,15 @@ class Terminal:
         surroundings |= {"COLUMNS": "33", "LINES": "7"}
         surroundings.pop("PYTHONDONTWRITEBYTECODE", None)  # compiling everything at each start takes twice the time
         self.process = subprocess.Popen(
-            argv, cwd=cwd, env={**surroundings, **(env or {})}, stdin=self.slave, stdout=self.slave,
-            stderr=self.slave, start_new_session=True, preexec_fn=_take_terminal,
-        )  # fmt: skip
+            argv,
+            cwd=cwd,
+            env={**surroundings, **(env or {})},
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
         self._over = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -106,12 +106,26 @@ def files(*listed: tuple[str, str]) -> tuple[FileState, ...]:
 def git(branch: str, changed: Iterable[FileState] = (), *, up: tuple[int, int] = (0, 0), **other: Any) -> GitState:
     changed = tuple(changed)
     state = GitState(
-        read_at=ago(2), branch=branch, head="a1b2c3d4" * 5, upstream=f"origin/{branch}", ahead=up[0], behind=up[1],
-        trunk="origin/main", trunk_ahead=up[0], trunk_behind=up[1], files=changed,
-        staged=sum(one.index not in ".?" for one in changed), unstaged=sum(one.tree not in ".?" for one in changed),
-        untracked=sum(one.index == "?" for one in changed), conflicted=0, operation=None, stashes=0,
-        last_commit=Commit("a1b2c3d4" * 5, "feat: token refresh", "Ada", ago(180), None), added=40, removed=3,
-    )  # fmt: skip
+        read_at=ago(2),
+        branch=branch,
+        head="a1b2c3d4" * 5,
+        upstream=f"origin/{branch}",
+        ahead=up[0],
+        behind=up[1],
+        trunk="origin/main",
+        trunk_ahead=up[0],
+        trunk_behind=up[1],
+        files=changed,
+        staged=sum(one.index not in ".?" for one in changed),
+        unstaged=sum(one.tree not in ".?" for one in changed),
+        untracked=sum(one.index == "?" for one in changed),
+        conflicted=0,
+        operation=None,
+        stashes=0,
+        last_commit=Commit("a1b2c3d4" * 5, "feat: token refresh", "Ada", ago(180), None),
+        added=40,
+        removed=3,
+    )
     return replace(state, **other)
 
 
@@ -127,9 +141,20 @@ def change(name: str, path: str, seconds: float, kind: Kind = "modified", by: st
 def tree(name: str, kind: str = "feat", **other: Any) -> Worktree:
     branch = name.replace("-", "/", 1)
     made = Worktree(
-        key=key(name), path=f"/home/ada/code/{name}", type=kind, branch=branch, is_main=False, missing=False,
-        locked=None, pr=None, claim=None, git=git(branch), failure=None, watched="live", watched_why=None,
-    )  # fmt: skip
+        key=key(name),
+        path=f"/home/ada/code/{name}",
+        type=kind,
+        branch=branch,
+        is_main=False,
+        missing=False,
+        locked=None,
+        pr=None,
+        claim=None,
+        git=git(branch),
+        failure=None,
+        watched="live",
+        watched_why=None,
+    )
     return replace(made, **other)
 
 
@@ -155,16 +180,31 @@ def busy() -> Snapshot:
         change("feat-api", "src/api.ts", 2, by="claude-1"),
     )
     trees = (
-        tree("feat-api", claim=claim("feat-api", "claude-1"), git=git("feat/api", files(*api), up=(3, 1)),
-             last_change=changes[3], activity=_WORK),
-        tree("feat-ui", claim=claim("feat-ui", "gemini-2", since=120), git=git("feat/ui", files(("M.", "src/App.tsx")),
-             up=(1, 0)), last_change=changes[1], activity=_WORK[4:]),
-        tree("fix-bug", "fix", claim=claim("fix-bug", "codex-1", since=4000, task=None),
-             git=git("fix/bug", files((".D", "src/bug.rs"), (".M", "src/api.ts"))), last_change=changes[2]),
+        tree(
+            "feat-api",
+            claim=claim("feat-api", "claude-1"),
+            git=git("feat/api", files(*api), up=(3, 1)),
+            last_change=changes[3],
+            activity=_WORK,
+        ),
+        tree(
+            "feat-ui",
+            claim=claim("feat-ui", "gemini-2", since=120),
+            git=git("feat/ui", files(("M.", "src/App.tsx")), up=(1, 0)),
+            last_change=changes[1],
+            activity=_WORK[4:],
+        ),
+        tree(
+            "fix-bug",
+            "fix",
+            claim=claim("fix-bug", "codex-1", since=4000, task=None),
+            git=git("fix/bug", files((".D", "src/bug.rs"), (".M", "src/api.ts"))),
+            last_change=changes[2],
+        ),
         tree("review-123", "review", pr=123, branch="feature/auth", git=git("feature/auth", up=(2, 0))),
         tree("devops-ci", "devops", git=git("devops/ci", files((".M", "Makefile"))), last_change=changes[0]),
         tree("trunk-main", "trunk", is_main=True, branch="main", git=git("main", up=(0, 1))),
-    )  # fmt: skip
+    )
     return snapshot(
         trees,
         changes=changes,
@@ -237,10 +277,14 @@ def many(number: int = 200) -> Snapshot:
 def taken_over() -> Snapshot:
     """The busy world a moment later: feat-api was taken from claude-1, gemini-2 died, and two more collide."""
     before = busy()
-    trees = [replace(one, claim=claim("feat-api", "codex-2", epoch=4)) if one.key.worktree == "feat-api" else one
-             for one in before.worktrees]  # fmt: skip
-    trees = [replace(one, claim=replace(one.claim, state="dead")) if one.claim and one.claim.agent == "gemini-2" else one
-             for one in trees]  # fmt: skip
+    trees = [
+        replace(one, claim=claim("feat-api", "codex-2", epoch=4)) if one.key.worktree == "feat-api" else one
+        for one in before.worktrees
+    ]
+    trees = [
+        replace(one, claim=replace(one.claim, state="dead")) if one.claim and one.claim.agent == "gemini-2" else one
+        for one in trees
+    ]
     event = RegistryEvent(5, "worktree.released", ago(1), REPO, "feat-api", "claude-1", '{"epoch": 3, "by": "codex-2"}')
     hit = Collision(key("feat-ui"), key("devops-ci"), ("Makefile",), ("Makefile",), ago(1))
     return replace(before, worktrees=tuple(trees), events=(*before.events, event), collisions=(*before.collisions, hit))

@@ -19,11 +19,26 @@ def ago(seconds: float) -> str:
 
 def state(**fields: object) -> GitState:
     known: dict[str, object] = {
-        "read_at": ago(0), "branch": "feat/x", "head": "a" * 40, "upstream": None, "ahead": None, "behind": None,
-        "trunk": "main", "trunk_ahead": 0, "trunk_behind": 0, "files": (), "staged": 0, "unstaged": 0, "untracked": 0,
-        "conflicted": 0, "operation": None, "stashes": 0, "last_commit": Commit("a" * 40, "one", "ada", ago(600)),
-        "added": 0, "removed": 0,
-    }  # fmt: skip
+        "read_at": ago(0),
+        "branch": "feat/x",
+        "head": "a" * 40,
+        "upstream": None,
+        "ahead": None,
+        "behind": None,
+        "trunk": "main",
+        "trunk_ahead": 0,
+        "trunk_behind": 0,
+        "files": (),
+        "staged": 0,
+        "unstaged": 0,
+        "untracked": 0,
+        "conflicted": 0,
+        "operation": None,
+        "stashes": 0,
+        "last_commit": Commit("a" * 40, "one", "ada", ago(600)),
+        "added": 0,
+        "removed": 0,
+    }
     return GitState(**{**known, **fields})  # type: ignore[arg-type]
 
 
@@ -36,15 +51,32 @@ def claim(key: Key, agent: str = "claude-1", how: str = "held", **fields: object
     return ClaimState(key, agent, how, **{**known, **fields})  # type: ignore[arg-type]
 
 
-def tree(name: str, *, by: str | None = None, how: str = "held", repo: str = "app", changed: float | None = None,
-         **fields: object) -> Worktree:  # fmt: skip
+def tree(
+    name: str,
+    *,
+    by: str | None = None,
+    how: str = "held",
+    repo: str = "app",
+    changed: float | None = None,
+    **fields: object,
+) -> Worktree:
     key = Key("here", repo, name)
     change = Change(repo, name, "modified", "src/x.py", ago(changed)) if changed is not None else None
     known: dict[str, object] = {
-        "path": f"/w/{name}", "type": name.partition("-")[0], "branch": name.replace("-", "/", 1), "is_main": name == "main",
-        "missing": False, "locked": None, "pr": None, "claim": claim(key, by, how) if by else None, "git": state(),
-        "failure": None, "watched": "live", "watched_why": None, "last_change": change,
-    }  # fmt: skip
+        "path": f"/w/{name}",
+        "type": name.partition("-")[0],
+        "branch": name.replace("-", "/", 1),
+        "is_main": name == "main",
+        "missing": False,
+        "locked": None,
+        "pr": None,
+        "claim": claim(key, by, how) if by else None,
+        "git": state(),
+        "failure": None,
+        "watched": "live",
+        "watched_why": None,
+        "last_change": change,
+    }
     return Worktree(key=key, **{**known, **fields})  # type: ignore[arg-type]
 
 

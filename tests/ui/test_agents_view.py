@@ -46,9 +46,12 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def played(
-    play: Play, world: Snapshot, database: str | None = None, size: tuple[int, int] = (140, 40),
+    play: Play,
+    world: Snapshot,
+    database: str | None = None,
+    size: tuple[int, int] = (140, 40),
     preferences: Preferences | None = None,
-) -> None:  # fmt: skip
+) -> None:
     feed = sample_snapshots.FakeEngine(world)
 
     async def main() -> None:
@@ -96,11 +99,33 @@ def test_agents_that_need_attention_are_on_top_of_both_lists() -> None:
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        ((140, 40), ["codex-2, unclaimed", "asks: Bash npm test", "codex-3 intrudes", "failed: API Error", "done: All 12",
-                     "claude-1 +1", "(claude-2) +1", "12k tok socket", "~title", "? aider-1"]),
-        ((60, 20), ["(codex-2, unclaimed)", "asks: question 11m", "codex-3 intrudes", "(claude-1 +1)", "failed: API Error: 529"]),
+        (
+            (140, 40),
+            [
+                "codex-2, unclaimed",
+                "asks: Bash npm test",
+                "codex-3 intrudes",
+                "failed: API Error",
+                "done: All 12",
+                "claude-1 +1",
+                "(claude-2) +1",
+                "12k tok socket",
+                "~title",
+                "? aider-1",
+            ],
+        ),
+        (
+            (60, 20),
+            [
+                "(codex-2, unclaimed)",
+                "asks: question 11m",
+                "codex-3 intrudes",
+                "(claude-1 +1)",
+                "failed: API Error: 529",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_worktree_row_shows_its_agent_and_activity(size: tuple[int, int], words: list[str]) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         for wanted in words:
@@ -369,10 +394,21 @@ def test_explain_shows_used_and_rejected_evidence() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("down", "E")
         await wait_until(pilot, lambda: isinstance(app.screen, ExplainView) and "Believed" in screen_text(app))
-        told = ("▸ claude-1 · feat-api", "registry (exact)", "sessions/4711.json says busy", "works or asks",
-                "it holds feat-api", "Stop was the last hook", "└ something newer, or a better source, says otherwise",
-                "2.1.326", "48k read, 13k written, 912k from cache", "59%  118k of 200k", "$1.37", "2 files",
-                "src/db.ts")  # fmt: skip
+        told = (
+            "▸ claude-1 · feat-api",
+            "registry (exact)",
+            "sessions/4711.json says busy",
+            "works or asks",
+            "it holds feat-api",
+            "Stop was the last hook",
+            "└ something newer, or a better source, says otherwise",
+            "2.1.326",
+            "48k read, 13k written, 912k from cache",
+            "59%  118k of 200k",
+            "$1.37",
+            "2 files",
+            "src/db.ts",
+        )
         for words in told:
             assert words in screen_text(app), words
         await pilot.press("right")

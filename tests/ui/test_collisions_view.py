@@ -143,8 +143,10 @@ def test_an_untried_merge_is_marked_as_untried() -> None:
     said = ["\n".join(row.lines[0].plain for row in pair_rows(one)) for one in (unknown, clean, hard)]
     assert "not tried yet" in said[0] and "merges cleanly" in said[1] and "1 file in conflict" in said[2]
     assert set(both_ways([hard, Collision(a, None, ("x",), None)])) == {
-        ("h\0app\0a", "h\0app\0b"), ("h\0app\0b", "h\0app\0a"), ("h\0app\0a", ""),
-    }  # fmt: skip
+        ("h\0app\0a", "h\0app\0b"),
+        ("h\0app\0b", "h\0app\0a"),
+        ("h\0app\0a", ""),
+    }
 
 
 def test_a_file_without_lines_says_why() -> None:

@@ -106,9 +106,14 @@ def test_events_are_filtered_by_type_worktree_agent_and_text(repo: Repo) -> None
         await opened(app, pilot)
         box = app.screen.query_one("#view-filter", Input)
         for wanted, number in (
-            ("type:released", 2), ("in:fix-bug", 4), ("@codex", 4), ("!@codex type:claimed", 3), ("number=2", 3),
-            ("nothing-at-all", 0), ("CLAUDE", 0),
-        ):  # fmt: skip
+            ("type:released", 2),
+            ("in:fix-bug", 4),
+            ("@codex", 4),
+            ("!@codex type:claimed", 3),
+            ("number=2", 3),
+            ("nothing-at-all", 0),
+            ("CLAUDE", 0),
+        ):
             await pilot.press("slash")
             box.value = wanted
             await wait_until(pilot, lambda: f"{number} of 9" in screen_text(app))  # noqa: B023

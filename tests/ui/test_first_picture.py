@@ -140,9 +140,12 @@ def test_panel_frame_lines_equal_textuals_own_rendering(size: tuple[int, int]) -
             for panel in app.home.panels:
                 width, height = panel.outer_size
                 for crop in (
-                    Region(0, 0, width, height), Region(0, 1, width, height - 1), Region(2, 0, width - 3, height - 1),
-                    Region(0, 2, width, 3), Region(0, height - 2, width, 2),
-                ):  # fmt: skip
+                    Region(0, 0, width, height),
+                    Region(0, 1, width, height - 1),
+                    Region(2, 0, width - 3, height - 1),
+                    Region(0, 2, width, 3),
+                    Region(0, height - 2, width, 2),
+                ):
                     if panel.display and height > 4:
                         assert panel.render_lines(crop) == Container.render_lines(panel, crop), (panel.number, crop)
 
@@ -214,10 +217,14 @@ def test_start_imports_no_dialog_view_or_action() -> None:
 @pytest.mark.parametrize(
     ("work", "args", "given"),
     [
-        ("twice", ("caf\udce9", 300_000), "caf\udce9" * 300_000), ("nothing", (), None), ("broken", (), None),
-        ("late", (), None), ("cut_short", (), None), ("unheard of", (), None),
+        ("twice", ("caf\udce9", 300_000), "caf\udce9" * 300_000),
+        ("nothing", (), None),
+        ("broken", (), None),
+        ("late", (), None),
+        ("cut_short", (), None),
+        ("unheard of", (), None),
     ],
-)  # fmt: skip
+)
 def test_preload_returns_a_result_in_time_and_leaves_no_process(
     work: str, args: tuple[object, ...], given: object
 ) -> None:
@@ -249,8 +256,9 @@ def test_engine_starts_from_the_first_snapshot(repo: Repo) -> None:
     first = first_snapshot.read_first_snapshot(paths.default_database(), [str(repo.path / ".git")])
     assert first is not None
     assert {tree.key.worktree: tree.claim.agent if tree.claim else None for tree in first.worktrees} == {
-        repo.path.name: None, "feat-a": "claude-1",
-    }  # fmt: skip
+        repo.path.name: None,
+        "feat-a": "claude-1",
+    }
     assert not first.complete
     assert all(tree.git is None for tree in first.worktrees), "git was not asked"
 

@@ -185,9 +185,13 @@ def test_layout_follows_the_width_and_keeps_the_selection(repo: Repo) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await select_worktree(app, "fix-bug")
         for width, height, words in (
-            (100, 30, "2 Git │"), (60, 20, "fix-bug (human)"), (39, 20, "imi needs 40×12"), (60, 11, "this is 60×11"),
-            (40, 12, "fix-bug (human)"), (140, 40, "5 Events"),
-        ):  # fmt: skip
+            (100, 30, "2 Git │"),
+            (60, 20, "fix-bug (human)"),
+            (39, 20, "imi needs 40×12"),
+            (60, 11, "this is 60×11"),
+            (40, 12, "fix-bug (human)"),
+            (140, 40, "5 Events"),
+        ):
             await pilot.resize_terminal(width, height)
             await wait_until(pilot, lambda w=words: w in screen_text(app))  # type: ignore[misc]
             assert selected_name(app) == "fix-bug"

@@ -216,9 +216,11 @@ def test_the_theme_menu_previews_and_reverts(repo: Repo) -> None:
 
 def test_menu_search_ranks_names_before_scattered_letters() -> None:
     entries = [
-        MenuEntry("", "Heading"), MenuEntry("s", "Some other thing"), MenuEntry("one", "Sort", "the order"),
+        MenuEntry("", "Heading"),
+        MenuEntry("s", "Some other thing"),
+        MenuEntry("one", "Sort", "the order"),
         MenuEntry("two", "Back", "not sorted"),
-    ]  # fmt: skip
+    ]
     assert [entry.value for entry in matching_entries(entries, "sort")] == ["one", "two", "s"]
     assert [entry.value for entry in matching_entries(entries, "soth")] == ["s"]
     assert len(matching_entries(entries, " ")) == 4

@@ -455,9 +455,19 @@ def test_snapshot_facts_are_computed_once() -> None:
 
 @pytest.mark.parametrize(
     ("size", "unreadable", "shown"),
-    [(0, 0, "0B"), (999, 0, "999B"), (4096, 0, "4.1k"), (999_499, 0, "999k"), (999_500, 0, "1.0M"), (9_950_000, 0, "10M"),
-     (7_000_000_000, 3, "7.0G+"), (999 * 10**9, 1, "999G+"), (10**15, 0, "1000T"), (None, 0, "?")],
-)  # fmt: skip
+    [
+        (0, 0, "0B"),
+        (999, 0, "999B"),
+        (4096, 0, "4.1k"),
+        (999_499, 0, "999k"),
+        (999_500, 0, "1.0M"),
+        (9_950_000, 0, "10M"),
+        (7_000_000_000, 3, "7.0G+"),
+        (999 * 10**9, 1, "999G+"),
+        (10**15, 0, "1000T"),
+        (None, 0, "?"),
+    ],
+)
 def test_disk_use_takes_five_cells_at_most(size: int | None, unreadable: int, shown: str) -> None:
     assert cells.disk_size(DiskUse(Key("here", "app", "feat-x"), size, unreadable)) == shown and len(shown) <= 5
     assert cells.disk_size(None) == "…"

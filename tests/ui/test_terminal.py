@@ -328,9 +328,14 @@ def test_kill_before_the_terminal_guard_started_leaves_reset_terminal(repo: Repo
         terminal.ended()
         assert terminal.modes_left() and not terminal.line_settings_kept()
         done = subprocess.run(
-            imi("reset-terminal"), stdin=terminal.slave, stdout=terminal.slave, stderr=terminal.slave, check=False,
-            cwd=repo.path, timeout=90,
-        )  # fmt: skip
+            imi("reset-terminal"),
+            stdin=terminal.slave,
+            stdout=terminal.slave,
+            stderr=terminal.slave,
+            check=False,
+            cwd=repo.path,
+            timeout=90,
+        )
         assert done.returncode == 0
         time.sleep(0.2)
         assert terminal.modes_left() == set()
@@ -346,9 +351,14 @@ def test_dashboard_without_a_terminal_is_refused(repo: Repo) -> None:
 
 def test_reset_terminal_without_a_terminal_is_refused(repo: Repo) -> None:
     done = subprocess.run(
-        imi("reset-terminal"), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        start_new_session=True, cwd=repo.path,
-    )  # fmt: skip
+        imi("reset-terminal"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+        cwd=repo.path,
+    )
     assert done.returncode == 1 and done.stderr == "imi: there is no terminal here to reset\n"
 
 

@@ -135,9 +135,22 @@ def hostile_repository(folder: Path) -> Repo:
         tree.git("add", f"{number}.txt")
         author = " ".join(file_name(payload).decode("utf-8", "replace").split()).strip("<>") or "x"
         subprocess.run(
-            ["git", "-c", f"user.name={author}", "commit", "-q", "--allow-empty-message", "--cleanup=verbatim", "-F", "-"],
-            cwd=tree.path, input=text, check=True, capture_output=True,
-        )  # fmt: skip
+            [
+                "git",
+                "-c",
+                f"user.name={author}",
+                "commit",
+                "-q",
+                "--allow-empty-message",
+                "--cleanup=verbatim",
+                "-F",
+                "-",
+            ],
+            cwd=tree.path,
+            input=text,
+            check=True,
+            capture_output=True,
+        )
         for place in (tree.path, repo.path):  # in both: they collide
             with open(os.path.join(os.fsencode(place), b"%d" % number + name), "wb") as file:
                 file.write(text)

@@ -68,8 +68,14 @@ def test_groups_have_headings_and_fold() -> None:
     rows = WorktreeOrder(group="type").arranged(FACTS, ALL, folded={"feat"})
     shown = [(row.group, row.count, row.folded) if isinstance(row, GroupHeading) else row.key.worktree for row in rows]
     assert shown == [
-        ("aiops", 1, False), "aiops-c", ("feat", 2, True), ("fix", 1, False), "fix-z", ("main", 1, False), "main",
-    ]  # fmt: skip
+        ("aiops", 1, False),
+        "aiops-c",
+        ("feat", 2, True),
+        ("fix", 1, False),
+        "fix-z",
+        ("main", 1, False),
+        "main",
+    ]
 
 
 def test_grouping_keeps_every_worktree() -> None:

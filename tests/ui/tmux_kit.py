@@ -26,8 +26,13 @@ class Tmux:
         self._socket = f"imi-test-{uuid.uuid4().hex[:12]}"
         width, height = map(str, size)
         environment = {
-            **os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "PS1": "$ ", "ENV": "", "SHELL": "/bin/sh",
-        }  # fmt: skip
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TERM": "xterm-256color",
+            "PS1": "$ ",
+            "ENV": "",
+            "SHELL": "/bin/sh",
+        }
         self._environment = environment
         # a shell in between, so that what it shows after the dashboard's end can be seen, too
         self._run("-f", "/dev/null", "new-session", "-d", "-x", width, "-y", height, "-c", str(folder), "/bin/sh")
@@ -51,9 +56,13 @@ class Tmux:
 
     def _run(self, *words: str, check: bool = True) -> str:
         done = subprocess.run(
-            ["tmux", "-L", self._socket, *words], capture_output=True, text=True, check=False, timeout=90,
+            ["tmux", "-L", self._socket, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=90,
             env=self._environment,
-        )  # fmt: skip
+        )
         assert not check or done.returncode == 0, (words, done.stderr)
         return done.stdout
 

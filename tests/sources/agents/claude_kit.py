@@ -70,10 +70,7 @@ class Scene:
         return self.agent().state
 
     def _files(self) -> dict[str, tuple[int, int]]:
-        return {
-            str(path): (path.stat().st_mtime_ns, path.stat().st_size)
-            for path in self.config.rglob("*")
-        }  # fmt: skip
+        return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in self.config.rglob("*")}
 
 
 def a_dead_pid() -> tuple[int, str]:

@@ -22,9 +22,13 @@ START = 1_800_000_000.0
 
 def claude(event: str, session: str = "s1", **more: Any) -> dict[str, Any]:
     return {
-        "session_id": session, "transcript_path": "/t.jsonl", "cwd": more.pop("cwd", None), "permission_mode": "default",
-        "hook_event_name": event, **more,
-    }  # fmt: skip
+        "session_id": session,
+        "transcript_path": "/t.jsonl",
+        "cwd": more.pop("cwd", None),
+        "permission_mode": "default",
+        "hook_event_name": event,
+        **more,
+    }
 
 
 def bash(event: str, command: str, ident: str | None, **more: Any) -> dict[str, Any]:
@@ -89,9 +93,13 @@ class Feed:
 def fire(folder: Path, payload: bytes, cli: str = "claude", **env: str) -> subprocess.CompletedProcess[bytes]:
     """Run the real hook program as an agent does."""
     return subprocess.run(
-        ["/bin/sh", str(folder / "imi-hook.sh"), cli], input=payload, capture_output=True, check=False, timeout=60,
+        ["/bin/sh", str(folder / "imi-hook.sh"), cli],
+        input=payload,
+        capture_output=True,
+        check=False,
+        timeout=60,
         env={"PATH": os.environ["PATH"], **env},
-    )  # fmt: skip
+    )
 
 
 def installed(folder: Path) -> Path:

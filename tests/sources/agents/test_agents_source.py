@@ -125,8 +125,9 @@ def test_a_new_record_appears_with_the_innermost_worktree(tmp_path: Path, record
 
     play(tmp_path, [reader], work, keep=keep)
     assert {(seen.agent.id, each.id) for seen in kept for each in seen.events} == {
-        ("fake:s1", "s1running"), ("fake:s1", "s1completed"),
-    }  # fmt: skip
+        ("fake:s1", "s1running"),
+        ("fake:s1", "s1completed"),
+    }
 
 
 def test_a_failing_reader_is_reported_and_the_others_go_on(tmp_path: Path, records: Path) -> None:

@@ -134,8 +134,16 @@ def test_prompts_and_replies_are_not_taken_for_each_other(place: Place) -> None:
         for later in (0.5, 5.0):
             news += [each for one in place.seen(later) for each in one.events]
     assert [each.kind for each in news] == [
-        "started", "prompt", "completed", "message", "tool_finished", "tool_finished", "prompt", "completed", "message",
-    ]  # fmt: skip
+        "started",
+        "prompt",
+        "completed",
+        "message",
+        "tool_finished",
+        "tool_finished",
+        "prompt",
+        "completed",
+        "message",
+    ]
     assert news[1].text == "please greet"
     assert news[3].text is not None and "> a quotation of mine" in news[3].text
     assert (str(news[4].tool), news[4].files) == ("edit hello.txt", (f"{place.wt}/hello.txt",))
@@ -226,10 +234,23 @@ def test_a_tick_opens_nothing(place: Place) -> None:
 
 
 PIECES = [
-    "# aider chat started at ", "# aider chat started at 2026-99-99 xx\n", "\n#### ", "> ", "Tokens: ", "4.2k sent",
-    ".k received", "  \n", "Applied edit to ", "Cost: $. session.", "\n", "Commit abcdef1", "(Y)es/(N)o [Yes]: ", "^C",
-    "Running ", "é\x00\x1b[2J",
-]  # fmt: skip
+    "# aider chat started at ",
+    "# aider chat started at 2026-99-99 xx\n",
+    "\n#### ",
+    "> ",
+    "Tokens: ",
+    "4.2k sent",
+    ".k received",
+    "  \n",
+    "Applied edit to ",
+    "Cost: $. session.",
+    "\n",
+    "Commit abcdef1",
+    "(Y)es/(N)o [Yes]: ",
+    "^C",
+    "Running ",
+    "é\x00\x1b[2J",
+]
 
 
 @settings(max_examples=80)
@@ -283,13 +304,19 @@ def play(lived: Lived, agent: Driven, *lines: tuple[str, str, str]) -> None:
 def test_a_real_process_from_the_first_prompt_to_the_end(lived: Lived) -> None:
     with driven(lived.argv, lived.wt) as agent:
         play(
-            lived, agent,
-            ("prompt greet the world", RUNNING, RUNNING), ("reply Hello it is.", RUNNING, COMPLETED),
-            ("tokens", RUNNING, COMPLETED), ("edit hello.txt", RUNNING, COMPLETED),
-            ("prompt go on", RUNNING, RUNNING), ("retry", RUNNING, RUNNING), ("fail error 400", FAILED, FAILED),
-            ("prompt go on", RUNNING, RUNNING), ("esc", CANCELLED, CANCELLED),
+            lived,
+            agent,
+            ("prompt greet the world", RUNNING, RUNNING),
+            ("reply Hello it is.", RUNNING, COMPLETED),
+            ("tokens", RUNNING, COMPLETED),
+            ("edit hello.txt", RUNNING, COMPLETED),
             ("prompt go on", RUNNING, RUNNING),
-        )  # fmt: skip
+            ("retry", RUNNING, RUNNING),
+            ("fail error 400", FAILED, FAILED),
+            ("prompt go on", RUNNING, RUNNING),
+            ("esc", CANCELLED, CANCELLED),
+            ("prompt go on", RUNNING, RUNNING),
+        )
         _, told, one = lived.decided()
         assert one is not None and (one.pid, one.alive) == (agent.process.pid, True)
         os.kill(agent.process.pid, signal.SIGSTOP)

@@ -134,8 +134,17 @@ def test_a_day_of_work(tmp_path: Path) -> None:
 
     course = play(tmp_path, work)
     assert set(course.kept) >= {
-        "started", "prompt", "tool_started", "tool_finished", "waits", "answered", "message", "completed", "failed", "ended"
-    }  # fmt: skip
+        "started",
+        "prompt",
+        "tool_started",
+        "tool_finished",
+        "waits",
+        "answered",
+        "message",
+        "completed",
+        "failed",
+        "ended",
+    }
 
 
 def test_killed_suspended_and_resumed(tmp_path: Path) -> None:

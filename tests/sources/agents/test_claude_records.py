@@ -138,8 +138,16 @@ def test_what_the_older_part_leaves_open_stays_open(last: dict[str, Any]) -> Non
 
 
 def test_copies_of_what_was_sent_are_never_parsed() -> None:
-    for kind in ("api-request", "api-request-shape", "api-request-blob", "mode", "atis-latch", "last-prompt", "tools-used",
-                 "file-history-snapshot"):  # fmt: skip
+    for kind in (
+        "api-request",
+        "api-request-shape",
+        "api-request-blob",
+        "mode",
+        "atis-latch",
+        "last-prompt",
+        "tools-used",
+        "file-history-snapshot",
+    ):
         assert not matters(json.dumps({"type": kind, "x": 1}, separators=(",", ":")).encode())
     attachment = {"parentUuid": None, "isSidechain": False, "attachment": {"type": "date"}, "type": "attachment"}
     assert not matters(json.dumps(attachment, separators=(",", ":")).encode())
@@ -180,10 +188,14 @@ def test_what_the_program_writes_by_itself_is_no_prompt_and_no_model(scene: Scen
 
 @pytest.mark.parametrize(
     ("words", "asked"),
-    [("<command-name>/model</command-name>", False), ("<local-command-stdout>x</local-command-stdout>", False),
-     ("<bash-input>ls</bash-input>", False), ("fix <command-name> in x.py", True),
-     ("<command-message>review</command-message>", True)],
-)  # fmt: skip
+    [
+        ("<command-name>/model</command-name>", False),
+        ("<local-command-stdout>x</local-command-stdout>", False),
+        ("<bash-input>ls</bash-input>", False),
+        ("fix <command-name> in x.py", True),
+        ("<command-message>review</command-message>", True),
+    ],
+)
 def test_which_user_texts_start_a_turn(scene: Scene, words: str, asked: bool) -> None:
     claude = scene.claude(registers=False, version="2.0.1")
     claude.prompt("x")
@@ -316,9 +328,21 @@ def test_claude_events_come_in_order_and_once(scene: Scene) -> None:
     scene.read(whole=True)
     kinds = [one.kind for one in scene.events]
     assert sorted(kinds) == sorted(
-        ["started", "prompt", "tool_started", "waits", "tool_finished", "answered", "tool_started", "waits",
-         "tool_finished", "answered", "message", "completed"]
-    )  # fmt: skip
+        [
+            "started",
+            "prompt",
+            "tool_started",
+            "waits",
+            "tool_finished",
+            "answered",
+            "tool_started",
+            "waits",
+            "tool_finished",
+            "answered",
+            "message",
+            "completed",
+        ]
+    )
     assert len({one.id for one in scene.events}) == len(scene.events)
     first = next(one for one in scene.events if one.kind == "waits")
     assert first.text == "permission for Bash touch x"
@@ -462,7 +486,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 def conversation(folder: Path) -> list[dict[str, Any]]:
@@ -531,9 +555,31 @@ BEGINNING = "2026-11-18T08:00:00.000000+00:00"
 
 
 @settings(max_examples=200)
-@given(fields=st.dictionaries(st.sampled_from(
-    ["pid", "sessionId", "cwd", "procStart", "startedAt", "status", "waitingFor", "updatedAt", "statusUpdatedAt",
-     "version", "tmux", "name", "kind", "pidDomain", "jobId"]), JSON), other=JSON)  # fmt: skip
+@given(
+    fields=st.dictionaries(
+        st.sampled_from(
+            [
+                "pid",
+                "sessionId",
+                "cwd",
+                "procStart",
+                "startedAt",
+                "status",
+                "waitingFor",
+                "updatedAt",
+                "statusUpdatedAt",
+                "version",
+                "tmux",
+                "name",
+                "kind",
+                "pidDomain",
+                "jobId",
+            ]
+        ),
+        JSON,
+    ),
+    other=JSON,
+)
 def test_a_registry_entry_may_have_any_values(fields: dict[str, Any], other: Any) -> None:
     entry_of("1.json", other)
     entry = entry_of("1.json", {"pid": 1, "sessionId": "s", "cwd": "/x", **fields})

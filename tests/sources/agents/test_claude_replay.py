@@ -83,8 +83,15 @@ def test_tokens_files_and_cost_of_the_recorded_conversations(tmp_path: Path) -> 
     assert transcript.files == (f"{CWD}/hello.txt",)
     assert transcript.reducer.cost == 0.25
     assert [one.kind for one in news] == [
-        "prompt", "message", "tool_started", "tool_finished", "tool_started", "tool_finished", "message", "completed"
-    ]  # fmt: skip
+        "prompt",
+        "message",
+        "tool_started",
+        "tool_finished",
+        "tool_started",
+        "tool_finished",
+        "message",
+        "completed",
+    ]
 
 
 def test_a_subagents_transcript_is_read_as_its_own_conversation(tmp_path: Path) -> None:

@@ -105,7 +105,11 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "a refusal": (
         Step(lambda c: c.prompt("x"), RUNNING),
-        Step(lambda c: (c.say("I cannot help with that.", stop="refusal"), c.register("idle")), FAILED, "refused to answer"),
+        Step(
+            lambda c: (c.say("I cannot help with that.", stop="refusal"), c.register("idle")),
+            FAILED,
+            "refused to answer",
+        ),
     ),
     "retries": (
         Step(lambda c: c.prompt("x"), RUNNING),
@@ -156,10 +160,10 @@ SCENARIOS: dict[str, Scenario] = {
         Step(lambda c: c.prompt("x"), RUNNING),
         Step(lambda c: c.line({"type": "hologram", "depth": [1, {"type": "user"}]}), RUNNING),
         Step(lambda c: c.raw(b"not json at all\n\n"), RUNNING),
-        Step(lambda c: c.raw(b"\xff\xfe\x00\n[1,2]\n\"text\"\nnull\n"), RUNNING),
+        Step(lambda c: c.raw(b'\xff\xfe\x00\n[1,2]\n"text"\nnull\n'), RUNNING),
         Step(lambda c: c.finish("y"), COMPLETED),
     ),
-}  # fmt: skip
+}
 
 
 def judged(agent: Agent, step: Step) -> str:

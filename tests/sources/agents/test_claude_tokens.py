@@ -17,9 +17,13 @@ from tests.sources.agents.fakes.claude import Claude
 def message(ident: str, out: int = 5, request: str = "", **more: Any) -> dict[str, Any]:
     usage = {"input_tokens": 10, "output_tokens": out, "cache_read_input_tokens": 100}
     return {
-        "type": "assistant", "timestamp": "2026-11-18T10:00:00Z", "isSidechain": True, "requestId": request,
-        "message": {"id": ident, "role": "assistant", "model": "m", "content": [], "usage": usage}, **more,
-    }  # fmt: skip
+        "type": "assistant",
+        "timestamp": "2026-11-18T10:00:00Z",
+        "isSidechain": True,
+        "requestId": request,
+        "message": {"id": ident, "role": "assistant", "model": "m", "content": [], "usage": usage},
+        **more,
+    }
 
 
 def write(path: str, *records: dict[str, Any], mode: str = "a") -> None:

@@ -150,16 +150,27 @@ def test_events_and_facts_of_a_session() -> None:
     kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in reducer.take_events()]
     assert kinds == [
         ("started", None, None),
-        ("prompt", None, None), ("message", None, None), ("tool_started", "Bash npm test", None),
-        ("tool_finished", "Bash npm test", True), ("message", None, None), ("completed", None, None),
-        ("prompt", None, None), ("cancelled", None, None),
-        ("prompt", None, None), ("failed", None, None),
-        ("prompt", None, None), ("tool_started", "Bash sleep 20", None), ("tool_finished", "Bash sleep 20", None),
-        ("cancelled", None, None),
-        ("prompt", None, None), ("waits", "Question SQLite or PostgreSQL?", None),
-        ("answered", "Question SQLite or PostgreSQL?", None), ("plan", None, None), ("message", None, None),
+        ("prompt", None, None),
+        ("message", None, None),
+        ("tool_started", "Bash npm test", None),
+        ("tool_finished", "Bash npm test", True),
+        ("message", None, None),
         ("completed", None, None),
-    ]  # fmt: skip
+        ("prompt", None, None),
+        ("cancelled", None, None),
+        ("prompt", None, None),
+        ("failed", None, None),
+        ("prompt", None, None),
+        ("tool_started", "Bash sleep 20", None),
+        ("tool_finished", "Bash sleep 20", None),
+        ("cancelled", None, None),
+        ("prompt", None, None),
+        ("waits", "Question SQLite or PostgreSQL?", None),
+        ("answered", "Question SQLite or PostgreSQL?", None),
+        ("plan", None, None),
+        ("message", None, None),
+        ("completed", None, None),
+    ]
     facts = reducer.facts("a title")
     assert (facts.version, facts.model, facts.branch) == ("0.169.0", "fake-1", "feat/fake")
     assert (facts.tokens_in, facts.tokens_cached, facts.tokens_out) == (2000, 3000, 250), "five requests, each once"
@@ -209,9 +220,14 @@ class Home:
 
     def process(self, **other: Any) -> AgentProcess:
         values: dict[str, Any] = {
-            "cli": "codex", "pid": os.getpid(), "started": host.start_time(os.getpid()), "cwd": str(self.tree),
-            "argv": ("codex",), "began_at": time.time() - 100, **other,
-        }  # fmt: skip
+            "cli": "codex",
+            "pid": os.getpid(),
+            "started": host.start_time(os.getpid()),
+            "cwd": str(self.tree),
+            "argv": ("codex",),
+            "began_at": time.time() - 100,
+            **other,
+        }
         return AgentProcess(**values)
 
     def rollout(self, ident: str = ID) -> Path:
@@ -468,9 +484,11 @@ def test_the_index_gives_the_end_of_an_unreadable_turn(home: Home) -> None:
     turn = "INSERT INTO thread_turns VALUES ('{0}', '{1}', {1}, '{2}', '{3}', 179500000{1}, {4})"
     database(home.path / "thread_history_1.sqlite", table, turn.format(ID, 1, "completed", "", "1795000005"))
     database(
-        home.path / "thread_history_2.sqlite", table, turn.format(ID, 1, "completed", "", "1795000005"),
+        home.path / "thread_history_2.sqlite",
+        table,
+        turn.format(ID, 1, "completed", "", "1795000005"),
         turn.format(ID, 2, "failed", '{"message": "no money", "codexErrorInfo": "other"}', "1795000006"),
-    )  # fmt: skip
+    )
     (one,) = home.look_at_all()
     truth = decide(one.evidence, one.alive, times.now())
     assert (truth.state, truth.detail) == ("failed", "no money")
@@ -494,9 +512,11 @@ def test_the_newest_index_is_asked_and_nothing_is_laid_beside_it(home: Home) -> 
     row = "INSERT INTO threads VALUES ('{}', '{}', '{}', {}, 'old', {}, {})"
     for number, name, archived in ((4, "'four'", 1), (10, "'ten'", 0)):
         database(
-            home.path / f"state_{number}.sqlite", "PRAGMA journal_mode = WAL", table,
+            home.path / f"state_{number}.sqlite",
+            "PRAGMA journal_mode = WAL",
+            table,
             row.format(ID, home.rollout(), home.tree, int(time.time()), name, archived),
-        )  # fmt: skip
+        )
     before = sorted(os.listdir(home.path))
     (one,) = home.look_at_all()
     assert one.facts.title == "ten"
@@ -506,9 +526,13 @@ def test_the_newest_index_is_asked_and_nothing_is_laid_beside_it(home: Home) -> 
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["type", "id", "cmd", "text", "message"]), inner, max_size=3), max_leaves=5,
-)  # fmt: skip
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "id", "cmd", "text", "message"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
 
 
 @settings(max_examples=300)

@@ -66,9 +66,14 @@ class Place:
     @contextmanager
     def program(self, *words: str) -> Iterator[Program]:
         process = subprocess.Popen(
-            ["codex", fake.__file__, *words], executable=sys.executable, cwd=self.tree, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "CODEX_HOME": str(self.home)},
-        )  # fmt: skip
+            ["codex", fake.__file__, *words],
+            executable=sys.executable,
+            cwd=self.tree,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "CODEX_HOME": str(self.home)},
+        )
         try:
             yield Program(process, self.tree)
         finally:
@@ -314,7 +319,10 @@ def test_the_daemon_shows_an_approval_that_no_file_shows(place: Place) -> None:
         daemon.do("ask npm install")
         truth = place.truth()
         assert (truth.state, truth.confidence, truth.detail) == (
-            "waiting_for_input", "exact", "permission: It writes outside.")  # fmt: skip
+            "waiting_for_input",
+            "exact",
+            "permission: It writes outside.",
+        )
         assert str(truth.tool) == "Bash npm install"
         daemon.do("answer")
         assert place.truth().state == "running"

@@ -139,9 +139,17 @@ def test_events_come_once_and_in_order(place: Place) -> None:
         place.put(step)
         news += [each for one in place.seen() for each in one.events]
     assert [each.kind for each in news] == [
-        "started", "prompt", "message", "tool_started", "waits", "answered", "tool_finished", "message", "completed",
+        "started",
         "prompt",
-    ]  # fmt: skip
+        "message",
+        "tool_started",
+        "waits",
+        "answered",
+        "tool_finished",
+        "message",
+        "completed",
+        "prompt",
+    ]
     place.reader = copilot.make()
     again = [each for one in place.seen() for each in one.events]
     assert [each.id for each in again] == [each.id for each in news]
@@ -228,9 +236,17 @@ def test_a_replaced_copilot_file_is_read_again(place: Place) -> None:
 def test_a_session_that_moves_follows_its_events(place: Place, tmp_path: Path) -> None:
     place.put_all("terminal")
     assert len(place.seen()) == 1
-    place.append(json.dumps({
-        "type": "session.context_changed", "data": {"cwd": str(tmp_path)}, "id": "m", "timestamp": "2026-11-18T08:14:00Z",
-    }).encode() + b"\n")  # fmt: skip
+    place.append(
+        json.dumps(
+            {
+                "type": "session.context_changed",
+                "data": {"cwd": str(tmp_path)},
+                "id": "m",
+                "timestamp": "2026-11-18T08:14:00Z",
+            }
+        ).encode()
+        + b"\n"
+    )
     assert place.seen() == []
 
 
@@ -316,13 +332,24 @@ def play(lived: Lived, agent: Driven, *lines: tuple[str, str]) -> None:
 def test_a_real_process_from_the_first_prompt_to_the_end(lived: Lived) -> None:
     with driven(lived.argv, lived.wt) as agent:
         play(
-            lived, agent,
-            ("prompt tidy up", RUNNING), ("ask bash rm -rf x", WAITING), ("answer", RUNNING), ("done", RUNNING),
-            ("turn", RUNNING), ("end It is done", COMPLETED),
-            ("prompt again", RUNNING), ("ask bash make", WAITING), ("deny", RUNNING), ("turn", RUNNING), ("esc", CANCELLED),
-            ("prompt more", RUNNING), ("fail No requests are left", FAILED),
-            ("prompt more", RUNNING), ("ask bash sleep", WAITING),
-        )  # fmt: skip
+            lived,
+            agent,
+            ("prompt tidy up", RUNNING),
+            ("ask bash rm -rf x", WAITING),
+            ("answer", RUNNING),
+            ("done", RUNNING),
+            ("turn", RUNNING),
+            ("end It is done", COMPLETED),
+            ("prompt again", RUNNING),
+            ("ask bash make", WAITING),
+            ("deny", RUNNING),
+            ("turn", RUNNING),
+            ("esc", CANCELLED),
+            ("prompt more", RUNNING),
+            ("fail No requests are left", FAILED),
+            ("prompt more", RUNNING),
+            ("ask bash sleep", WAITING),
+        )
         _, told, one = lived.decided()
         assert (told.detail, str(told.tool), told.confidence) == ("permission for shell", "bash sleep", "exact")
         assert one is not None and (one.pid, one.facts.title) == (agent.process.pid, "It's tidy")

@@ -36,9 +36,14 @@ def test_plain_values_are_strings_and_everything_else_is_left_out(tmp_path: Path
     path = tmp_path / "workspace.yaml"
     path.write_text(TEXT)
     assert read_workspace(str(path)) == {
-        "id": "0000-11", "cwd": "/home/dev/a b", "git_root": "/home/dev/ü", "name": "It's: a name",
-        "text": "first\nsecond", "when": "2026-11-18T08:12:51.018Z", "last": "7",
-    }  # fmt: skip
+        "id": "0000-11",
+        "cwd": "/home/dev/a b",
+        "git_root": "/home/dev/ü",
+        "name": "It's: a name",
+        "text": "first\nsecond",
+        "when": "2026-11-18T08:12:51.018Z",
+        "last": "7",
+    }
 
 
 def test_a_missing_or_torn_file_is_empty(tmp_path: Path) -> None:

@@ -157,13 +157,20 @@ def test_events_and_facts_of_a_session() -> None:
     reducer = whole("interactive.jsonl")
     kinds = [(one.kind, str(one.tool) if one.tool else None, one.ok) for one in reducer.take_events()]
     assert kinds == [
-        ("prompt", None, None), ("message", None, None), ("tool_started", "Bash rm -r build", None),
-        ("tool_finished", "Bash rm -r build", True), ("message", None, None),
-        ("prompt", None, None), ("cancelled", None, None),
-        ("prompt", None, None), ("failed", None, None),
-        ("prompt", None, None), ("cancelled", None, None), ("tool_started", "Bash sleep 20", None),
+        ("prompt", None, None),
+        ("message", None, None),
+        ("tool_started", "Bash rm -r build", None),
+        ("tool_finished", "Bash rm -r build", True),
+        ("message", None, None),
+        ("prompt", None, None),
+        ("cancelled", None, None),
+        ("prompt", None, None),
+        ("failed", None, None),
+        ("prompt", None, None),
+        ("cancelled", None, None),
+        ("tool_started", "Bash sleep 20", None),
         ("tool_finished", "Bash sleep 20", None),
-    ]  # fmt: skip
+    ]
     facts = reducer.facts()
     assert (facts.tokens_in, facts.tokens_cached, facts.tokens_out) == (1200, 1800, 150), "replaced lines count once"
     assert (facts.context_used, facts.model, facts.prompt) == (1050, "fake-flash", "Wait for the build")
@@ -196,9 +203,14 @@ class Home:
 
     def process(self, **other: Any) -> AgentProcess:
         values: dict[str, Any] = {
-            "cli": "gemini", "pid": os.getpid(), "started": host.start_time(os.getpid()), "cwd": str(self.tree),
-            "argv": ("node", "gemini.js"), "began_at": time.time() - 100, **other,
-        }  # fmt: skip
+            "cli": "gemini",
+            "pid": os.getpid(),
+            "started": host.start_time(os.getpid()),
+            "cwd": str(self.tree),
+            "argv": ("node", "gemini.js"),
+            "began_at": time.time() - 100,
+            **other,
+        }
         return AgentProcess(**values)
 
     def write(self, data: bytes, name: str = "session-2026-11-18T11-06-7c6b5a49.jsonl") -> str:
@@ -442,13 +454,18 @@ def test_unknown_records_give_a_format_note_and_change_nothing(home: Home) -> No
     (one,) = home.look_at_all()
     assert decide(one.evidence, one.alive, times.now()).state == "running"
     assert one.facts.format_note == (
-        "unknown (format) gemini: hologram, a line that is no record, a message of type vision")  # fmt: skip
+        "unknown (format) gemini: hologram, a line that is no record, a message of type vision"
+    )
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["type", "id", "text", "status", "message"]), inner, max_size=3), max_leaves=5,
-)  # fmt: skip
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "id", "text", "status", "message"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
 
 
 @settings(max_examples=300)
@@ -473,9 +490,14 @@ def test_any_value_in_any_field_raises_nothing(data: st.DataObject) -> None:
 @contextmanager
 def program(home: Home) -> Iterator[tuple[subprocess.Popen[str], Any]]:
     process = subprocess.Popen(
-        ["gemini", fake.__file__], executable=sys.executable, cwd=home.tree, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "GEMINI_CLI_HOME": str(home.path)},
-    )  # fmt: skip
+        ["gemini", fake.__file__],
+        executable=sys.executable,
+        cwd=home.tree,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "GEMINI_CLI_HOME": str(home.path)},
+    )
     assert process.stdin and process.stdout
 
     def do(*commands: str) -> None:

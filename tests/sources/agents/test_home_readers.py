@@ -98,9 +98,16 @@ def test_a_claude_with_a_folder_of_its_own_is_known(tmp_path: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     pid = os.getpid()
     started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    entry = {"pid": pid, "sessionId": "11111111-0000-4000-8000-000000000001", "cwd": str(tree), "procStart": started,
-             "startedAt": int(time.time() * 1000), "version": "2.1.326", "status": "idle",
-             "statusUpdatedAt": int(time.time() * 1000)}  # fmt: skip
+    entry = {
+        "pid": pid,
+        "sessionId": "11111111-0000-4000-8000-000000000001",
+        "cwd": str(tree),
+        "procStart": started,
+        "startedAt": int(time.time() * 1000),
+        "version": "2.1.326",
+        "status": "idle",
+        "statusUpdatedAt": int(time.time() * 1000),
+    }
     (other / "sessions" / f"{pid}.json").write_text(json.dumps(entry))
     environment = (("HOME", str(own)), ("CLAUDE_CONFIG_DIR", str(other)))
     there = replace(process("claude", tree, pid=pid), started=started, environment=environment)

@@ -300,9 +300,16 @@ def test_a_silent_port_is_not_asked_again_for_a_while(monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize(
     ("argv", "number"),
-    [("opencode --port 4096", 4096), ("opencode --port=80 x", 80), ("opencode", None), ("opencode --port", None),
-     ("opencode --port 0", None), ("opencode --port ²", None), ("opencode --port 99999", None)],
-)  # fmt: skip
+    [
+        ("opencode --port 4096", 4096),
+        ("opencode --port=80 x", 80),
+        ("opencode", None),
+        ("opencode --port", None),
+        ("opencode --port 0", None),
+        ("opencode --port ²", None),
+        ("opencode --port 99999", None),
+    ],
+)
 def test_the_port_of_a_command_line(argv: str, number: int | None) -> None:
     assert opencode_http.port(argv.split()) == number
 
@@ -357,11 +364,32 @@ def test_a_locked_or_broken_database_changes_nothing(place: Place) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
-        ["role", "time", "completed", "error", "name", "data", "finish", "type", "state", "status", "tool", "input", "files"]
-    ), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "role",
+                    "time",
+                    "completed",
+                    "error",
+                    "name",
+                    "data",
+                    "finish",
+                    "type",
+                    "state",
+                    "status",
+                    "tool",
+                    "input",
+                    "files",
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60)
@@ -433,14 +461,30 @@ def test_a_real_process_from_the_first_prompt_to_the_end(lived: Lived) -> None:
     with driven(lived.argv, lived.wt) as agent:
         assert lived.state() == UNKNOWN
         play(
-            lived, agent,
-            ("prompt tidy up", RUNNING), ("step", RUNNING), ("say first", RUNNING), ("tool bash make", RUNNING),
-            ("answer", RUNNING), ("finish tool-calls", RUNNING), ("step", RUNNING), ("finish stop", COMPLETED),
-            ("prompt again", RUNNING), ("step", RUNNING), ("ask bash rm", RUNNING), ("esc", CANCELLED),
-            ("prompt more", RUNNING), ("step", RUNNING), ("fail Insufficient Balance", FAILED),
-            ("prompt more", RUNNING), ("step", RUNNING), ("cut", CANCELLED),
-            ("prompt more", RUNNING), ("step", RUNNING), ("tool bash sleep", RUNNING),
-        )  # fmt: skip
+            lived,
+            agent,
+            ("prompt tidy up", RUNNING),
+            ("step", RUNNING),
+            ("say first", RUNNING),
+            ("tool bash make", RUNNING),
+            ("answer", RUNNING),
+            ("finish tool-calls", RUNNING),
+            ("step", RUNNING),
+            ("finish stop", COMPLETED),
+            ("prompt again", RUNNING),
+            ("step", RUNNING),
+            ("ask bash rm", RUNNING),
+            ("esc", CANCELLED),
+            ("prompt more", RUNNING),
+            ("step", RUNNING),
+            ("fail Insufficient Balance", FAILED),
+            ("prompt more", RUNNING),
+            ("step", RUNNING),
+            ("cut", CANCELLED),
+            ("prompt more", RUNNING),
+            ("step", RUNNING),
+            ("tool bash sleep", RUNNING),
+        )
         _, told, one = lived.decided()
         assert one is not None and one.pid == agent.process.pid
         assert str(told.tool) == "bash sleep"

@@ -51,8 +51,15 @@ class Logged:
 
     def prompt(self, at: float, run: str, session: str, new: bool = True) -> None:
         moment = int((BEGAN + at) * 1000)
-        self.put("session", id=session, directory=str(self.wt), title="x", version="1.18.33",
-                 time_created=moment, time_updated=moment)  # fmt: skip
+        self.put(
+            "session",
+            id=session,
+            directory=str(self.wt),
+            title="x",
+            version="1.18.33",
+            time_created=moment,
+            time_updated=moment,
+        )
         self.message(at, session, f"msg_{session}_{at:09.2f}", role="user")
         if new:
             self.line(at, run, "created", f"id={session} slug=calm-comet parentID=undefined")
@@ -70,8 +77,15 @@ class Logged:
         self.line(at, run, "process", f"session.id={session} messageID={ident}")
         state = {"status": "running", "input": {"command": "touch x"}, "time": {"start": moment}}
         data = {"type": "tool", "tool": name, "callID": "c1", "state": state}
-        self.put("part", id=f"prt_{at}", message_id=ident, session_id=session, time_created=moment,
-                 time_updated=moment, data=data)  # fmt: skip
+        self.put(
+            "part",
+            id=f"prt_{at}",
+            message_id=ident,
+            session_id=session,
+            time_created=moment,
+            time_updated=moment,
+            data=data,
+        )
 
     def put(self, table: str, **row: Any) -> None:
         put(self.book, table, row)

@@ -130,9 +130,7 @@ def test_titles_of_a_real_tmux(tmux: Tmux, watched: Watched) -> None:
     tmux.title(wrapped, "⠹ x")
     tmux.title(claude, "✳ Claude Code")
     seen = watched.read()
-    assert seen == {
-        pid + 100_000: (WAITING, by_tty), shell + 200_000: (RUNNING, wrapped), claude_pid: (None, claude),
-    }  # fmt: skip
+    assert seen == {pid + 100_000: (WAITING, by_tty), shell + 200_000: (RUNNING, wrapped), claude_pid: (None, claude)}
     tmux.title(by_tty, "✦  Working… (x)")
     tmux.title(wrapped, "[ . ] Action Required | x")
     seen = watched.read()

@@ -354,9 +354,13 @@ def test_many_monitors_record_the_same_sessions_once(path: Path) -> None:
 
 def test_a_monitor_that_is_killed_leaves_whole_records(path: Path) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(path), "1"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-c", WORKER, str(path), "1"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert worker.stdin is not None and worker.stdout is not None and read_line(worker.stdout) == "ready\n"
     worker.stdin.write("go\n")
     worker.stdin.flush()

@@ -18,13 +18,29 @@ def merge(sightings: list[Sighting]) -> list[Sighting]:
 
 
 def test_sightings_of_one_session_are_one_agent() -> None:
-    (one,) = merge([
-        Sighting("claude", "s", "/a", facts=SessionFacts(model="m", files=("/a/x",)), evidence=said("transcript"),
-                 events=(AgentEvent("prompt", "1", "now"),)),
-        Sighting("claude", "s", None, pid=7, pid_started="9", alive=True,
-                 facts=SessionFacts(model="other", tmux="%1", files=("/a/y",)),
-                 evidence=said("permission"), events=(AgentEvent("waits", "2", "now"),)),
-    ])  # fmt: skip
+    (one,) = merge(
+        [
+            Sighting(
+                "claude",
+                "s",
+                "/a",
+                facts=SessionFacts(model="m", files=("/a/x",)),
+                evidence=said("transcript"),
+                events=(AgentEvent("prompt", "1", "now"),),
+            ),
+            Sighting(
+                "claude",
+                "s",
+                None,
+                pid=7,
+                pid_started="9",
+                alive=True,
+                facts=SessionFacts(model="other", tmux="%1", files=("/a/y",)),
+                evidence=said("permission"),
+                events=(AgentEvent("waits", "2", "now"),),
+            ),
+        ]
+    )
     assert (one.cwd, one.pid, one.alive, one.facts.model, one.facts.tmux) == ("/a", 7, True, "m", "%1")
     assert one.facts.files == ("/a/x", "/a/y")
     assert [each.source for each in one.evidence] == ["transcript", "permission"]

@@ -18,9 +18,12 @@ class Fake:
         self.inputs = Path(".aider.input.history")
         self.append(f"\n# aider chat started at {datetime.now():%Y-%m-%d %H:%M:%S}\n\n")
         for text in (
-            f"{sys.argv[0]} --model openai/model-1", "Aider v0.86.2", "Model: openai/model-1 with whole edit format",
-            "Git repo: .git with 1 files", "Repo-map: using 1024 tokens, auto refresh",
-        ):  # fmt: skip
+            f"{sys.argv[0]} --model openai/model-1",
+            "Aider v0.86.2",
+            "Model: openai/model-1 with whole edit format",
+            "Git repo: .git with 1 files",
+            "Repo-map: using 1024 tokens, auto refresh",
+        ):
             self.say(text)
 
     def append(self, text: str) -> None:
@@ -69,9 +72,19 @@ class Fake:
 
 def main() -> None:
     fake = Fake()
-    verbs = {"prompt": fake.prompt, "command": fake.prompt, "reply": fake.reply, "tokens": fake.tokens, "edit": fake.edit,
-             "yes": fake.yes, "no": fake.no, "run": fake.run, "retry": fake.retry, "fail": fake.fail,
-             "esc": fake.esc}  # fmt: skip
+    verbs = {
+        "prompt": fake.prompt,
+        "command": fake.prompt,
+        "reply": fake.reply,
+        "tokens": fake.tokens,
+        "edit": fake.edit,
+        "yes": fake.yes,
+        "no": fake.no,
+        "run": fake.run,
+        "retry": fake.retry,
+        "fail": fake.fail,
+        "esc": fake.esc,
+    }
     print("ok", flush=True)
     for line in sys.stdin:
         verb, _, rest = line.rstrip("\n").partition(" ")

@@ -167,8 +167,12 @@ class Claude:
         self.snapshot(10)
         source = {"human": "typed", "task_notification": "system", "sdk": "sdk"}[origin]
         self.record(
-            "user", message={"role": "user", "content": words}, permissionMode=self.mode, promptSource=source, turnOrigin=origin
-        )  # fmt: skip
+            "user",
+            message={"role": "user", "content": words},
+            permissionMode=self.mode,
+            promptSource=source,
+            turnOrigin=origin,
+        )
         self._attachment()
 
     def _attachment(self) -> None:
@@ -260,9 +264,11 @@ class Claude:
             ident, _, _ = self._calls.pop(0)
             refused = {"type": "tool_result", "content": "The user doesn't want to proceed.", "is_error": True}
             self.record(
-                "user", message={"role": "user", "content": [refused | {"tool_use_id": ident}]},
-                toolUseResult="User rejected tool use", toolDenialKind="user-rejected",
-            )  # fmt: skip
+                "user",
+                message={"role": "user", "content": [refused | {"tool_use_id": ident}]},
+                toolUseResult="User rejected tool use",
+                toolDenialKind="user-rejected",
+            )
         words = "[Request interrupted by user" + (" for tool use]" if for_tool else "]")
         self.record("user", message={"role": "user", "content": [{"type": "text", "text": words}]})
         self.message_id = None
@@ -275,8 +281,14 @@ class Claude:
     def retry(self, attempt: int = 1, most: int = 10) -> None:
         error = {"message": "Connection error.", "formatted": "Connection dropped (ECONNRESET)"}
         self.record(
-            "system", subtype="api_error", level="error", error=error, retryInMs=519, retryAttempt=attempt, maxRetries=most
-        )  # fmt: skip
+            "system",
+            subtype="api_error",
+            level="error",
+            error=error,
+            retryInMs=519,
+            retryAttempt=attempt,
+            maxRetries=most,
+        )
 
     def fail(self, words: str) -> None:
         message = {"id": self._ident(), "model": "<synthetic>", "role": "assistant", "stop_reason": "stop_sequence"}

@@ -29,8 +29,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 VERSION = "0.169.0"
-_USAGE = {"input_tokens": 1000, "cached_input_tokens": 600, "cache_write_input_tokens": 0, "output_tokens": 50,
-          "reasoning_output_tokens": 10, "total_tokens": 1050}  # fmt: skip
+_USAGE = {
+    "input_tokens": 1000,
+    "cached_input_tokens": 600,
+    "cache_write_input_tokens": 0,
+    "output_tokens": 50,
+    "reasoning_output_tokens": 10,
+    "total_tokens": 1050,
+}
 
 
 class Rollout:
@@ -65,34 +71,75 @@ class Rollout:
 
     def item(self, kind: str, **item: Any) -> None:
         now = int(self.clock() * 1000)
-        self.event("item_completed", thread_id=self.id, turn_id=self.turn, item={"type": kind, **item},
-                   started_at_ms=now, completed_at_ms=now)  # fmt: skip
+        self.event(
+            "item_completed",
+            thread_id=self.id,
+            turn_id=self.turn,
+            item={"type": kind, **item},
+            started_at_ms=now,
+            completed_at_ms=now,
+        )
 
     def response(self, kind: str, **payload: Any) -> None:
         self.record("response_item", {"type": kind, **payload})
 
     def meta(self, source: Any = "cli", padding: int = 4000, **more: Any) -> None:
         at = datetime.fromtimestamp(self.clock() - 30, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self.record("session_meta", {
-            "account_scoped": True, "session_id": self.id, "id": self.id, "timestamp": at, "cwd": self.cwd,
-            "runtime_workspace_roots": [self.cwd], "originator": "codex-tui", "cli_version": VERSION, "source": source,
-            "thread_source": "user", "model_provider": "fake",
-            "base_instructions": {"text": "You help with code. " * (padding // 20)}, "history_mode": "paginated",
-            "context_window": {"window_id": self._uuid()}, "git": {"commit_hash": "0" * 40, "branch": "feat/fake"},
-            **more,
-        })  # fmt: skip
+        self.record(
+            "session_meta",
+            {
+                "account_scoped": True,
+                "session_id": self.id,
+                "id": self.id,
+                "timestamp": at,
+                "cwd": self.cwd,
+                "runtime_workspace_roots": [self.cwd],
+                "originator": "codex-tui",
+                "cli_version": VERSION,
+                "source": source,
+                "thread_source": "user",
+                "model_provider": "fake",
+                "base_instructions": {"text": "You help with code. " * (padding // 20)},
+                "history_mode": "paginated",
+                "context_window": {"window_id": self._uuid()},
+                "git": {"commit_hash": "0" * 40, "branch": "feat/fake"},
+                **more,
+            },
+        )
 
     def prompt(self, text: str, mode: str = "default") -> None:
         self.turn, self.mode, self.started = self._uuid(), mode, int(self.clock())
-        self.event("task_started", turn_attribution={"turn_id": self.turn, "turn_trigger": "user"}, turn_id=self.turn,
-                   root_turn_id=self.turn, started_at=self.started, model_context_window=200000,
-                   collaboration_mode_kind=mode)  # fmt: skip
-        self.response("message", id="msg_env", role="user", content=[
-            {"type": "input_text", "text": f"<environment_context>\n  <cwd>{self.cwd}</cwd>\n</environment_context>"}
-        ])  # fmt: skip
+        self.event(
+            "task_started",
+            turn_attribution={"turn_id": self.turn, "turn_trigger": "user"},
+            turn_id=self.turn,
+            root_turn_id=self.turn,
+            started_at=self.started,
+            model_context_window=200000,
+            collaboration_mode_kind=mode,
+        )
+        self.response(
+            "message",
+            id="msg_env",
+            role="user",
+            content=[
+                {
+                    "type": "input_text",
+                    "text": f"<environment_context>\n  <cwd>{self.cwd}</cwd>\n</environment_context>",
+                }
+            ],
+        )
         self.record("world_state", {"full": True, "state": {"collaboration_mode": {"mode": mode}}})
-        self.record("turn_context", {"turn_id": self.turn, "cwd": self.cwd, "approval_policy": self.policy,
-                                     "model": "fake-1", "collaboration_mode": {"mode": mode}})  # fmt: skip
+        self.record(
+            "turn_context",
+            {
+                "turn_id": self.turn,
+                "cwd": self.cwd,
+                "approval_policy": self.policy,
+                "model": "fake-1",
+                "collaboration_mode": {"mode": mode},
+            },
+        )
         self.event("thread_settings_applied", thread_id=self.id, thread_settings={"model": "fake-1"})
         self.response("message", id=f"msg_{self._uuid()}", role="user", content=[{"type": "input_text", "text": text}])
         self.item("UserMessage", id=self._uuid(), content=[{"type": "text", "text": text, "text_elements": []}])
@@ -100,34 +147,55 @@ class Rollout:
     def say(self, text: str) -> None:
         ident = f"msg_{self._uuid()}"
         self.item("AgentMessage", id=ident, content=[{"type": "Text", "text": text}])
-        self.response("message", status="completed", id=ident, role="assistant",
-                      content=[{"type": "output_text", "text": text, "annotations": []}])  # fmt: skip
+        self.response(
+            "message",
+            status="completed",
+            id=ident,
+            role="assistant",
+            content=[{"type": "output_text", "text": text, "annotations": []}],
+        )
 
     def _calls(self, name: str, arguments: dict[str, Any]) -> None:
         self.calls += 1
         self.call = f"call_{self.id[:4]}_{self.calls}"
-        self.response("function_call", status="completed", id=f"fc_{self.call}", name=name,
-                      arguments=json.dumps(arguments), call_id=self.call)  # fmt: skip
+        self.response(
+            "function_call",
+            status="completed",
+            id=f"fc_{self.call}",
+            name=name,
+            arguments=json.dumps(arguments),
+            call_id=self.call,
+        )
         self._used()
 
     def _used(self) -> None:
         self.turns_tokens += 1
         total = {name: count * self.turns_tokens for name, count in _USAGE.items()}
-        self.record("token_usage_record", {"thread_id": self.id, "turn_id": self.turn, "usage": _USAGE,
-                                           "turn_token_usage": total, "thread_token_usage": total})  # fmt: skip
+        self.record(
+            "token_usage_record",
+            {
+                "thread_id": self.id,
+                "turn_id": self.turn,
+                "usage": _USAGE,
+                "turn_token_usage": total,
+                "thread_token_usage": total,
+            },
+        )
 
     def _counted(self) -> None:
         total = {name: count * self.turns_tokens for name, count in _USAGE.items()}
-        self.event("token_count", info={"total_token_usage": total, "last_token_usage": _USAGE,
-                                        "model_context_window": 200000}, rate_limits={"limit_id": "codex"})  # fmt: skip
+        self.event(
+            "token_count",
+            info={"total_token_usage": total, "last_token_usage": _USAGE, "model_context_window": 200000},
+            rate_limits={"limit_id": "codex"},
+        )
 
     def tool(self, command: str) -> None:
         self._calls("exec_command", {"cmd": command})
         self.open = ("CommandExecution", command)
 
     def ask(self, command: str, why: str = "It writes outside.") -> None:
-        self._calls("exec_command",
-                    {"cmd": command, "sandbox_permissions": "require_escalated", "justification": why})  # fmt: skip
+        self._calls("exec_command", {"cmd": command, "sandbox_permissions": "require_escalated", "justification": why})
         self.open = ("CommandExecution", command)
 
     def question(self, text: str) -> None:
@@ -137,8 +205,14 @@ class Rollout:
     def patch(self, name: str) -> None:
         self.calls += 1
         self.call = f"call_{self.id[:4]}_{self.calls}"
-        self.response("custom_tool_call", id=f"ctc_{self.call}", status="completed", call_id=self.call, name="apply_patch",
-                      input=f"*** Begin Patch\n*** Update File: {name}\n@@\n-a\n+b\n*** End Patch\n")  # fmt: skip
+        self.response(
+            "custom_tool_call",
+            id=f"ctc_{self.call}",
+            status="completed",
+            call_id=self.call,
+            name="apply_patch",
+            input=f"*** Begin Patch\n*** Update File: {name}\n@@\n-a\n+b\n*** End Patch\n",
+        )
         self._used()
         self.open = ("FileChange", name)
 
@@ -152,12 +226,25 @@ class Rollout:
             self.response("function_call_output", id=f"fco_{self.call}", call_id=self.call, output=output)
         elif kind == "FileChange":
             path = os.path.join(self.cwd, what)
-            self.item("FileChange", id=self.call, changes={path: {"type": "update", "unified_diff": ""}},
-                      status="completed", stdout=f"M {what}\n", stderr="")  # fmt: skip
+            self.item(
+                "FileChange",
+                id=self.call,
+                changes={path: {"type": "update", "unified_diff": ""}},
+                status="completed",
+                stdout=f"M {what}\n",
+                stderr="",
+            )
             self.response("custom_tool_call_output", id=f"ctco_{self.call}", call_id=self.call, output="Exit code: 0\n")
         else:
-            self.item("CommandExecution", id=self.call, command=["/bin/bash", "-lc", what], cwd=f"file://{self.cwd}",
-                      status="completed" if code == 0 else "failed", aggregated_output=text, exit_code=code)  # fmt: skip
+            self.item(
+                "CommandExecution",
+                id=self.call,
+                command=["/bin/bash", "-lc", what],
+                cwd=f"file://{self.cwd}",
+                status="completed" if code == 0 else "failed",
+                aggregated_output=text,
+                exit_code=code,
+            )
             output = f"Wall time: 0.1 seconds\nProcess exited with code {code}\nOutput:\n{text}"
             self.response("function_call_output", id=f"fco_{self.call}", call_id=self.call, output=output)
         self._counted()
@@ -166,29 +253,66 @@ class Rollout:
         self.say(text)
         self._used()
         self._counted()
-        self.event("task_complete", root_turn_id=self.turn, turn_id=self.turn, last_agent_message=text,
-                   started_at=self.started, completed_at=int(self.clock()), duration_ms=10)  # fmt: skip
+        self.event(
+            "task_complete",
+            root_turn_id=self.turn,
+            turn_id=self.turn,
+            last_agent_message=text,
+            started_at=self.started,
+            completed_at=int(self.clock()),
+            duration_ms=10,
+        )
 
     def fail(self, text: str) -> None:
         error = {"message": json.dumps({"error": {"message": text, "code": "fake"}}), "codex_error_info": "other"}
-        self.event("task_complete", root_turn_id=self.turn, turn_id=self.turn, last_agent_message=None, error=error,
-                   started_at=self.started, completed_at=int(self.clock()), duration_ms=10)  # fmt: skip
+        self.event(
+            "task_complete",
+            root_turn_id=self.turn,
+            turn_id=self.turn,
+            last_agent_message=None,
+            error=error,
+            started_at=self.started,
+            completed_at=int(self.clock()),
+            duration_ms=10,
+        )
 
     def esc(self) -> None:
         if self.open:
-            self.response("function_call_output", id=f"fco_{self.call}", call_id=self.call,
-                          output="Wall time: 3.9 seconds\naborted by user")  # fmt: skip
+            self.response(
+                "function_call_output",
+                id=f"fco_{self.call}",
+                call_id=self.call,
+                output="Wall time: 3.9 seconds\naborted by user",
+            )
             self.open = None
         self._counted()
-        self.response("message", id="msg_abort", role="user",
-                      content=[{"type": "input_text", "text": "<turn_aborted>\nStopped.\n</turn_aborted>"}])  # fmt: skip
-        self.event("turn_aborted", root_turn_id=self.turn, turn_id=self.turn, reason="interrupted",
-                   started_at=self.started, completed_at=int(self.clock()), duration_ms=10)  # fmt: skip
+        self.response(
+            "message",
+            id="msg_abort",
+            role="user",
+            content=[{"type": "input_text", "text": "<turn_aborted>\nStopped.\n</turn_aborted>"}],
+        )
+        self.event(
+            "turn_aborted",
+            root_turn_id=self.turn,
+            turn_id=self.turn,
+            reason="interrupted",
+            started_at=self.started,
+            completed_at=int(self.clock()),
+            duration_ms=10,
+        )
 
     def late_result(self, command: str) -> None:
         """A command of an interrupted turn ends during the next turn."""
-        self.item("CommandExecution", id="call_of_another_turn", command=["/bin/bash", "-lc", command],
-                  cwd=f"file://{self.cwd}", status="completed", aggregated_output="", exit_code=0)  # fmt: skip
+        self.item(
+            "CommandExecution",
+            id="call_of_another_turn",
+            command=["/bin/bash", "-lc", command],
+            cwd=f"file://{self.cwd}",
+            status="completed",
+            aggregated_output="",
+            exit_code=0,
+        )
 
 
 class Fake:
@@ -338,8 +462,10 @@ class Server:
                 return
             digest = hashlib.sha1(f"{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11".encode()).digest()
             accept = base64.b64encode(digest).decode()
-            link.sendall(f"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
-                         f"sec-websocket-accept: {accept}\r\n\r\n".encode())  # fmt: skip
+            link.sendall(
+                f"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+                f"sec-websocket-accept: {accept}\r\n\r\n".encode()
+            )
             self.links.append(link)
             while True:
                 self._answer(link, json.loads(_read_frame(file.read)))
@@ -378,8 +504,11 @@ def _frame(data: bytes, first: int = 0x81) -> bytes:
     size = len(data)
     if size < 126:
         return bytes([first, size]) + data
-    return bytes([first, 126]) + size.to_bytes(2, "big") + data if size < 65536 else (
-        bytes([first, 127]) + size.to_bytes(8, "big") + data)  # fmt: skip
+    return (
+        bytes([first, 126]) + size.to_bytes(2, "big") + data
+        if size < 65536
+        else (bytes([first, 127]) + size.to_bytes(8, "big") + data)
+    )
 
 
 def _read_frame(read: Callable[[int], bytes]) -> bytes:

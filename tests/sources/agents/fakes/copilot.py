@@ -99,8 +99,18 @@ class Fake:
 
 def main() -> None:
     fake = Fake(Path(sys.argv[1]), sys.argv[2], "--resume" in sys.argv)
-    verbs = {"prompt": fake.prompt, "turn": fake.turn, "tool": fake.use, "ask": fake.ask, "answer": fake.answer,
-             "deny": fake.deny, "done": fake.done, "end": fake.end, "esc": fake.esc, "fail": fake.fail}  # fmt: skip
+    verbs = {
+        "prompt": fake.prompt,
+        "turn": fake.turn,
+        "tool": fake.use,
+        "ask": fake.ask,
+        "answer": fake.answer,
+        "deny": fake.deny,
+        "done": fake.done,
+        "end": fake.end,
+        "esc": fake.esc,
+        "fail": fake.fail,
+    }
     print("ok", flush=True)
     for line in sys.stdin:
         verb, _, rest = line.rstrip("\n").partition(" ")

@@ -50,10 +50,21 @@ class Chat:
 
     def start(self, kind: str = "main") -> None:
         digest = hashlib.sha256(self.cwd.encode()).hexdigest()
-        self.line({"sessionId": self.id, "projectHash": digest, "startTime": self._now(), "lastUpdated": self._now(),
-                   "kind": kind})  # fmt: skip
-        first = {"id": "0" * 32, "timestamp": self._now(), "type": "user",
-                 "content": [{"text": "<session_context>\nA fake.\n</session_context>"}]}  # fmt: skip
+        self.line(
+            {
+                "sessionId": self.id,
+                "projectHash": digest,
+                "startTime": self._now(),
+                "lastUpdated": self._now(),
+                "kind": kind,
+            }
+        )
+        first = {
+            "id": "0" * 32,
+            "timestamp": self._now(),
+            "type": "user",
+            "content": [{"text": "<session_context>\nA fake.\n</session_context>"}],
+        }
         self.messages = [first]
         self._rewrite()
 

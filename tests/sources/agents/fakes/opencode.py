@@ -73,24 +73,41 @@ class Fake:
     def prompt(self, text: str) -> None:
         if self.session is None:
             self.session = {
-                "id": self.id("ses"), "parent_id": None, "directory": os.getcwd(), "title": "New session - x",
-                "version": "1.18.33", "agent": "build", "model": '{"id": "model-1"}', "time_created": now(),
-            }  # fmt: skip
+                "id": self.id("ses"),
+                "parent_id": None,
+                "directory": os.getcwd(),
+                "title": "New session - x",
+                "version": "1.18.33",
+                "agent": "build",
+                "model": '{"id": "model-1"}',
+                "time_created": now(),
+            }
         self.busy = True
         self._session()
         user = {"role": "user", "time": {"created": now()}, "agent": "build"}
         self.user = self.id("msg")
         self._put("message", {"id": self.user, "time_created": now(), "data": user})
-        self._put("part", {"id": self.id("prt"), "message_id": self.user, "time_created": now(),
-                           "data": {"type": "text", "text": text}})  # fmt: skip
+        self._put(
+            "part",
+            {
+                "id": self.id("prt"),
+                "message_id": self.user,
+                "time_created": now(),
+                "data": {"type": "text", "text": text},
+            },
+        )
         self._session()
 
     def step(self, _: str = "") -> None:
         data = {
-            "parentID": self.user, "role": "assistant", "mode": "build", "agent": "build", "modelID": "model-1",
+            "parentID": self.user,
+            "role": "assistant",
+            "mode": "build",
+            "agent": "build",
+            "modelID": "model-1",
             "tokens": {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}},
             "time": {"created": now()},
-        }  # fmt: skip
+        }
         self.message = {"id": self.id("msg"), "time_created": now(), "data": data}
         self._put("message", self.message)
         self._part({"type": "step-start"})
@@ -195,9 +212,19 @@ def main() -> None:
     fake = Fake(Path(sys.argv[1]))
     if "--port" in sys.argv:
         serve(fake, int(sys.argv[sys.argv.index("--port") + 1]))
-    verbs = {"prompt": fake.prompt, "step": fake.step, "say": fake.say, "tool": fake.use, "ask": fake.ask,
-             "answer": fake.answer, "refuse": fake.refuse, "finish": fake.finish, "esc": fake.esc, "fail": fake.fail,
-             "cut": fake.cut}  # fmt: skip
+    verbs = {
+        "prompt": fake.prompt,
+        "step": fake.step,
+        "say": fake.say,
+        "tool": fake.use,
+        "ask": fake.ask,
+        "answer": fake.answer,
+        "refuse": fake.refuse,
+        "finish": fake.finish,
+        "esc": fake.esc,
+        "fail": fake.fail,
+        "cut": fake.cut,
+    }
     print("ok", flush=True)
     for line in sys.stdin:
         verb, _, rest = line.rstrip("\n").partition(" ")
