@@ -179,6 +179,20 @@ class Agent:
         return self.truth.state
 
     @property
+    def never_asked(self) -> bool:
+        """True if it is proven that it had no prompt yet."""
+        return self.truth.state == COMPLETED and self.truth.detail == NOTHING_ASKED
+
+    @property
+    def ready(self) -> bool:
+        """True if it stands at its prompt, and no turn of it is known: it had no prompt, or none that is recorded."""
+        if self.truth.state != COMPLETED or self.truth.ended:
+            return False
+        facts = self.facts
+        no_turn = facts.turn_at is None and facts.prompt is None and facts.last_message is None
+        return self.never_asked or (self.truth.source == "title" and no_turn)
+
+    @property
     def intruder(self) -> bool:
         """True if it works in a worktree that another agent has claimed."""
         return self.claim == "other" and not self.truth.ended

@@ -49,8 +49,23 @@ _STYLES = {
     CANCELLED: MUTED,
     COMPLETED: SUCCESS,
 }
-READY = "ready"  # at its prompt, and no turn is over: it never had a prompt
+_READY = "ready"  # the word for an agent that was never asked
 _CONFIDENCE = {LIKELY: "likely", GUESS: "a guess"}
+
+
+def state_word(state: str) -> str:
+    """Return the word for a state; an unknown one is its own word."""
+    return WORDS.get(state, safe(state, 20))
+
+
+def word_of(agent: Agent) -> str:
+    """Return the word for the agent's state."""
+    return _READY if agent.ready else state_word(agent.state)
+
+
+def evidence_word(one: Evidence) -> str:
+    """Return the word for what the evidence says."""
+    return _READY if one.state == COMPLETED and one.detail == NOTHING_ASKED else state_word(one.state)
 
 
 def describe_activity(agent: Agent, limit: int = 120) -> str:
@@ -69,9 +84,9 @@ def state_age(agent: Agent, now: datetime) -> str:
 
 def _activity(agent: Agent, limit: int) -> str:
     truth = agent.truth
-    word = WORDS.get(agent.state, agent.state)
-    if agent.state == COMPLETED and truth.detail == NOTHING_ASKED and not truth.ended:
-        return READY
+    word = word_of(agent)
+    if agent.ready:
+        return word
     tool = safe(str(truth.tool), limit) if truth.tool else ""
     detail = safe(truth.detail, limit) if truth.detail else ""
     if agent.state == WAITING:
@@ -174,9 +189,9 @@ def explain(agent: Agent, now: datetime) -> list[str]:
 
 def _evidence_line(one: Evidence, now: datetime) -> str:
     tool = f", {safe(str(one.tool), 80)}" if one.tool else ""
-    maybe = f" (or {', '.join(WORDS.get(state, state) for state in sorted(one.or_else))})" if one.or_else else ""
+    maybe = f" (or {', '.join(state_word(state) for state in sorted(one.or_else))})" if one.or_else else ""
     kind = "now" if one.standing else f"{times.age_of(one.at, now)} ago"
-    return f"{one.source}, {kind}: {WORDS.get(one.state, one.state)}{maybe}{tool}: {safe(one.says, 200)}"
+    return f"{one.source}, {kind}: {evidence_word(one)}{maybe}{tool}: {safe(one.says, 200)}"
 
 
 def list_facts(agent: Agent, now: datetime) -> Sequence[tuple[str, str]]:

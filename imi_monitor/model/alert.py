@@ -82,7 +82,7 @@ def _state_alert(then: Agent | None, now: Agent, after: Snapshot) -> str | None:
         return "failed"
     if stands == attention.DIED:
         return None if _holder_died(now, after) else "dead"
-    return "finished" if now.state == COMPLETED else None
+    return "finished" if now.state == COMPLETED and not now.never_asked else None
 
 
 def _detail(agent: Agent) -> str:

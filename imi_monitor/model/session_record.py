@@ -103,6 +103,7 @@ class SessionState:
     texts: dict[str, str | None]
     numbers: dict[str, float | None]
     metadata: dict[str, object]
+    never_asked: bool = False  # it stands at its prompt, and no turn is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,7 @@ def session_state(agent: Agent, host: str, boot: str, now: datetime) -> SessionS
         texts={**{name: text and _stored_again(text) for name, text in texts.items()}, "started_at": started},
         numbers={name: _number(value) for name, value in numbers.items()},
         metadata={name: safe(value) for name, value in about.items() if value is not None},
+        never_asked=agent.never_asked,
     )
 
 

@@ -34,6 +34,7 @@ from imi_monitor.model.agent import (
 
 STATUSES: Final = (PLANNING, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED)
 INTERRUPTED: Final = "interrupted"
+READY: Final = "ready"  # among the changes of the status: at its prompt, and no turn is over
 SHOWN: Final = (*STATUSES, INTERRUPTED, UNKNOWN)
 
 # Transitions within a turn. Plan mode may be entered again during a turn, which leads back to planning.

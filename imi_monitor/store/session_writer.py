@@ -170,7 +170,8 @@ def _advance(connection: sqlite3.Connection, row: _RecordedSession, now: Session
     passed = session_status.steps(before, target)
     for step in passed:
         seen = step if step == target else None  # the time of an intermediate step is unknown
-        _add_status_event(connection, row, "status", now.since, seen, {"from": row.status, "to": step})
+        kind = session_status.READY if seen and now.never_asked else "status"
+        _add_status_event(connection, row, kind, now.since, seen, {"from": row.status, "to": step})
         row.status = step
     if passed or (target in RESTING and now.since > row.status_at):
         row.status_at = now.since

@@ -155,7 +155,7 @@ def by_seq(connection: sqlite3.Connection, seq: int) -> SessionRow | None:
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """The session is in `status` from `at` on, according to an event of this `kind`."""
+    """The session is in `status` (or `ready`) from `at` on, according to an event of this `kind`."""
 
     session: int
     at: str
@@ -168,9 +168,9 @@ def list_status_changes(connection: sqlite3.Connection, wanted: Sequence[int]) -
     made: list[StatusChange] = []
     for seq in wanted:
         rows = connection.execute(
-            "SELECT session, at, kind, status FROM session_events WHERE session = ? AND status IS NOT NULL"
-            " ORDER BY at, seq",
-            (seq,),
+            "SELECT session, at, kind, iif(kind = ?, kind, status) FROM session_events"
+            " WHERE session = ? AND status IS NOT NULL ORDER BY at, seq",
+            (session_status.READY, seq),
         )
         made += [StatusChange(*row) for row in rows]
     return made

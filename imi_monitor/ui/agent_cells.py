@@ -50,12 +50,8 @@ def glyph(agent: Agent) -> Content:
 def state_word(agent: Agent) -> str:
     """The agent's standing in one word, with `~` in front of a guess."""
     standing = attention.standing(agent)
-    word = standing if standing in (INTRUDES, SUSPENDED, ENDED) else _word_of(agent.state)
+    word = standing if standing in (INTRUDES, SUSPENDED, ENDED) else agent_text.word_of(agent)
     return f"~{word}" if agent.truth.confidence == GUESS and standing not in _NEVER_GUESSED else word
-
-
-def _word_of(state: str) -> str:
-    return agent_text.WORDS.get(state, safe(state, 20))
 
 
 def state_age(agent: Agent, now: datetime) -> str:
@@ -97,10 +93,10 @@ def _activity(agent: Agent, *, short: bool) -> Content:
         return _headed("dead", "$agent-dead", _last_words(agent), MUTED, short=short)
     if standing == WORKS or (standing == SUSPENDED and agent.state in WORKING):
         return _working(agent, short=short)
-    detail = agent.truth.detail or agent.facts.last_message or ""
+    detail = "" if agent.ready else agent.truth.detail or agent.facts.last_message or ""
     if standing == UNCLEAR and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
         detail = agent.facts.format_note.removeprefix("unknown ")
-    head = _word_of(agent.state) if standing == SUSPENDED else state_word(agent)
+    head = agent_text.word_of(agent) if standing == SUSPENDED else state_word(agent)
     return _headed(head, state_style(agent), detail, MUTED, short=short)
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from imi_monitor.model import agent_text, attention, snapshot_json, times
-from imi_monitor.model.agent import Agent, Evidence, RejectedEvidence, SessionFacts, ToolCall, Truth
+from imi_monitor.model.agent import NOTHING_ASKED, Agent, Evidence, RejectedEvidence, SessionFacts, ToolCall, Truth
 from imi_monitor.model.snapshot import Key
 
 NOW = datetime(2026, 11, 18, 12, 0, 0, tzinfo=UTC)
@@ -40,12 +40,28 @@ def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = Fal
         (agent("waiting_for_input"), "asks"),
         (agent("failed", detail="API Error: 400"), "failed: API Error: 400"),
         (agent("completed"), "done"),
+        (agent("completed", detail=NOTHING_ASKED), "ready"),
+        (agent("completed", detail=NOTHING_ASKED, ended=True), f"done: {NOTHING_ASKED}"),
         (agent("unknown", detail="silent"), "unknown: silent"),
         (agent("a state of tomorrow"), "a state of tomorrow"),
     ],
 )
 def test_activity_in_words(one: Agent, words: str) -> None:
     assert agent_text.describe_activity(one) == words
+
+
+def test_an_agent_of_which_only_a_title_is_known_is_ready_until_a_turn_is_known() -> None:
+    one = agent("completed")
+    titled = replace(one, truth=replace(one.truth, source="title"))
+    assert (titled.ready, agent_text.word_of(titled)) == (True, "ready")
+    for facts in (SessionFacts(prompt="go"), SessionFacts(last_message="Done."), SessionFacts(turn_at="2026-11-18")):
+        assert agent_text.word_of(replace(titled, facts=facts)) == "done"
+
+
+def test_evidence_of_an_agent_that_was_never_asked_says_ready() -> None:
+    never = Evidence("registry", "completed", times.stamp(NOW), "the registry says idle", NOTHING_ASKED, standing=True)
+    one = agent("completed", detail=NOTHING_ASKED, used=(never,))
+    assert "  registry, now: ready: the registry says idle" in agent_text.explain(one, NOW)
 
 
 @pytest.mark.parametrize(

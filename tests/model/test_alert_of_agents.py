@@ -47,6 +47,11 @@ FREE = made.UNCLAIMED
         (WORKS, now(WORKS, states.COMPLETED), [("finished", "claude-1 is done in feat-api")]),
         (WORKS, now(WORKS, states.COMPLETED, ended=True), [("finished", "claude-1 is done in feat-api")]),
         (now(WORKS, states.WAITING), now(WORKS, states.COMPLETED), [("finished", "claude-1 is done in feat-api")]),
+        (
+            now(WORKS, states.WAITING),
+            now(WORKS, states.COMPLETED, detail=states.NOTHING_ASKED),
+            [],
+        ),  # a dialog at its start
         (now(WORKS, states.COMPLETED), now(WORKS, states.COMPLETED, ended=True), []),
         (now(WORKS, states.UNKNOWN), now(WORKS, states.COMPLETED), []),
         (WORKS, now(WORKS, states.CANCELLED), []),  # by a person's own hand

@@ -61,6 +61,7 @@ def told(*marks: str) -> list[tuple[str, str]]:
             [told("21 running", "25 completed", "26 running", "27 interrupted")],
             "failed",
         ),
+        (AttemptSpan("20", "30"), [told("21 ready")], "unknown"),  # its agent was never asked anything
         (AttemptSpan("20", "30", "forced"), [], "unknown"),
         (
             AttemptSpan("20", "30", "forced"),

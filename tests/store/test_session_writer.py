@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model import session_status as life
-from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, PLANNING, RUNNING, STATES, UNKNOWN, WAITING
+from imi_monitor.model.agent import (
+    CANCELLED,
+    COMPLETED,
+    DEAD,
+    FAILED,
+    NOTHING_ASKED,
+    PLANNING,
+    RUNNING,
+    STATES,
+    UNKNOWN,
+    WAITING,
+)
 from imi_monitor.store import agents, claim_requests, db, session_events, session_writer, sessions
 from tests.store import claim_kit
 from tests.store.session_kit import (
+    NOON,
     act,
     agent,
     all_rows,
@@ -108,6 +121,19 @@ def test_a_crashed_session_is_interrupted_and_can_resume(kept: sqlite3.Connectio
     assert (alive["status"], alive["lost"], alive["ended_at"], alive["pid"]) == (RUNNING, None, None, 99)
     assert recorded_event_types(kept) == ["started", "ended", "started"]
     assert agents.list_agents(kept)[0].status == "active"
+
+
+def test_an_agent_that_was_never_asked_has_completed_no_turn(kept: sqlite3.Connection) -> None:
+    def changes() -> list[str]:
+        return [one.status for one in sessions.list_status_changes(kept, [session_row(kept)["seq"]])]
+
+    record_observation(kept, agent(COMPLETED, 5, detail=NOTHING_ASKED), now=6)
+    assert (session_row(kept)["status"], changes()) == (COMPLETED, ["ready"])
+    spent = life.measure_session_time([(at(5), "ready")], NOON, NOON + timedelta(seconds=9))
+    assert (spent.completed, spent.idle) == (0, 4.0)
+    record_observation(kept, agent(RUNNING, 9), now=10)
+    record_observation(kept, agent(COMPLETED, 12), now=13)
+    assert changes() == ["ready", RUNNING, COMPLETED]
 
 
 def test_a_session_that_ends_in_a_turn_is_cancelled(kept: sqlite3.Connection) -> None:

@@ -169,6 +169,10 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
         (made.FAILED, "failed: API Error: 529 overloaded, limit reached"),
         (made.DEAD, "dead: its process is gone, in bash cargo test"),
         (made.DONE, "done: All 12 tests pass; the change log has an entry."),
+        (
+            replace(made.DONE, truth=replace(made.DONE.truth, detail=states.NOTHING_ASKED), facts=SessionFacts()),
+            "ready",
+        ),
         (made.ENDED, "ended"),
         (
             replace(made.EDITS, truth=replace(made.EDITS.truth, state=states.CANCELLED, tool=None, detail="Esc")),

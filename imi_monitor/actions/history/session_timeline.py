@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _WORDS = {
     "started": "started",
+    "ready": "ready",
     "prompt": "prompt",
     "message": "says",
     "plan": "plan",

@@ -132,8 +132,8 @@ def _rejected(rejected: Sequence[RejectedEvidence], now: datetime, width: int) -
 
 def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iterator[Content]:
     """`registry   busy          50s  sessions/4711.json says busy`."""
-    others = "/".join(sorted(_word(state) for state in one.or_else))
-    state = _word(one.state) + (f" or {others}" if others else "")
+    others = "/".join(sorted(agent_text.state_word(state) for state in one.or_else))
+    state = agent_text.evidence_word(one) + (f" or {others}" if others else "")
     age = "now" if one.standing else cells.age(one.at, now)
     head = [
         Content("  "),
@@ -158,10 +158,6 @@ def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iter
 def _narrow(width: int) -> bool:
     """Whether the text of evidence stands below its source, because it has no room beside it."""
     return width < _BESIDE + 24
-
-
-def _word(state: str) -> str:
-    return agent_text.WORDS.get(state, safe(state, 20))
 
 
 def _session(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
