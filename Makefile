@@ -3,12 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# What `make quick` runs: everything that is fast, and a sample of the rest.
+# What `make quick` runs: the folders whose tests are mostly pure, and of git, actions and ui the files that a change touches
+# most often. Files in SLOW start many processes or real programs (more than 4 s alone). `make test` runs everything.
 QUICK  := tests/model tests/store tests/fast tests/links tests/mux tests/sources/agents tests/test_config.py \
           tests/test_house.py tests/test_language.py tests/test_docs.py \
           tests/git/test_git_status.py tests/git/test_layout.py tests/git/test_worktree_list.py \
           tests/actions/test_claim.py tests/actions/test_create.py tests/actions/test_undo.py \
           tests/ui/test_commands.py tests/ui/test_filters.py tests/ui/test_row_list.py tests/ui/test_worktree_order.py
+SLOW   := tests/mux/test_multiplexer.py tests/store/test_claims_contended.py tests/store/test_full_disk.py \
+          tests/store/test_kills.py tests/store/test_registry_access.py tests/store/test_schema.py \
+          tests/sources/agents/test_agents_source.py tests/sources/agents/test_claude_live.py \
+          tests/sources/agents/test_claude_records.py tests/sources/agents/test_hook_program.py
 
 .PHONY: run test quick check agents soak mutants snap bench dev docs wheel clean
 
@@ -19,7 +24,7 @@ test: $(VENV)/.ready       ## the test suite (ARGS="tests/store -k claim" narrow
 	@$(BIN)/python -m pytest $(ARGS)
 
 quick: $(VENV)/.ready      ## the fast tests, after each change: under a minute on two cores
-	@$(BIN)/python -m pytest $(QUICK) $(ARGS)
+	@$(BIN)/python -m pytest $(QUICK) $(addprefix --ignore=,$(SLOW)) $(ARGS)
 
 agents: $(VENV)/.ready     ## drive the real agent programs and write docs/agents-matrix.md (needs npm and tmux; minutes)
 	@$(BIN)/python -m tests.real_agents $(ARGS)

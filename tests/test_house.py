@@ -16,6 +16,7 @@ from imi_monitor.actions.action import Action
 from imi_monitor.cli import argument_parser
 from imi_monitor.cli import help_pages as pages
 from tests.helpers import ROOT, imi
+from tests.source_trees import nodes, syntax_tree
 
 PACKAGE = ROOT / "imi_monitor"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -25,7 +26,7 @@ FOREIGN_SQL = ("foreign_db.py",)  # reads the databases of agent programs, and c
 
 def imported(path: Path) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -35,7 +36,7 @@ def imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_every_module_says_what_the_room_is_for(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), path
+    assert ast.get_docstring(syntax_tree(path)), path
 
 
 def test_only_ui_knows_textual() -> None:
@@ -90,12 +91,11 @@ def _names_a_program(call: ast.Call) -> bool:
 def test_only_programs_looks_up_programs() -> None:
     """PATH may lead into a worktree, where an agent can put a program of any name."""
     for path in MODULES:
-        tree = ast.parse(path.read_text())
-        found = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _names_a_program(node)]
+        found = [node.lineno for node in nodes(path) if isinstance(node, ast.Call) and _names_a_program(node)]
         assert not found, f"{path}, lines {found}: find the program with programs.find"
         taken = {
             alias.name
-            for node in ast.walk(tree)
+            for node in nodes(path)
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
             if node.module in ("os", "shutil", "subprocess", "webbrowser")
@@ -157,8 +157,7 @@ def test_no_test_waits_for_ever() -> None:
         name = str(path.relative_to(ROOT))
         if name in _UNLIMITED or "/fakes/" in name:
             continue
-        tree = ast.parse(path.read_text())
-        calls = [(node, above) for node, above in _parents(tree).items() if isinstance(node, ast.Call)]
+        calls = [(node, above) for node, above in _parents(syntax_tree(path)).items() if isinstance(node, ast.Call)]
         found = [call.lineno for call, above in calls if _waits_for_ever(call, above)]
         assert not found, f"{name}, lines {found}: give it a limit, see tests/limits.py"
         sockets = any(
@@ -280,6 +279,12 @@ def test_help_version_and_unknown_words() -> None:
     option = imi("claim", "x", "--agnet", "me")
     assert (option.code, option.out) == (2, "")
     assert "did you mean --agent?" in option.err
+
+
+def test_what_make_quick_runs_and_leaves_out_exists() -> None:
+    """pytest says nothing about a file to leave out that is gone."""
+    named = re.findall(r"tests/[\w/]+(?:\.py)?", (ROOT / "Makefile").read_text().partition(".PHONY")[0])
+    assert len(named) > 20 and [path for path in named if not (ROOT / path).exists()] == []
 
 
 def test_the_project_needs_nothing_beside_it() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from functools import cache
 from pathlib import Path
 
 from tests.helpers import ROOT
+from tests.source_trees import nodes
 
 PACKAGE = ROOT / "imi_monitor"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -52,11 +52,6 @@ MOST_FMT_SKIPS = 20
 LONGEST_FUNCTION = 50
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -72,7 +67,7 @@ def test_file_names_are_unique() -> None:
 def test_class_names_are_unique() -> None:
     places = defaultdict(list)
     for path in MODULES:
-        for node in ast.walk(_tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef) and node.name not in SHARED_CLASS_NAMES:
                 places[node.name].append(f"{_name(path)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -105,7 +100,7 @@ def test_functions_are_short() -> None:
     long = [
         f"{_name(path)}:{node.lineno} {node.name}"
         for path in MODULES
-        for node in ast.walk(_tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 > LONGEST_FUNCTION
     ]
