@@ -29,6 +29,7 @@ from textual.await_complete import AwaitComplete
 from textual.color import Color
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Region, Size
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.style import Style
@@ -56,6 +57,7 @@ R = TypeVar("R")  # the result of a screen
 _PAINTS_PER_SECOND = 200
 _SAME_ERROR_PAUSE = 10.0  # seconds until the same error is logged and shown again
 _MOST_ERRORS_KEPT = 200
+_LEAST_DELAY = 0.001  # seconds
 _KEY_TIMEOUT = 0.02  # seconds to wait for the rest of an escape sequence
 
 
@@ -251,6 +253,23 @@ def _render_lines_or_report(widget: Widget, crop: Region) -> list[Strip]:
 
 _callback._invoke = _invoke_or_report
 Widget.render_lines = _render_lines_or_report  # type: ignore[method-assign,assignment]
+
+
+# -- timers -------------------------------------------------------------------------------------------------------------
+
+_textual_set_timer = MessagePump.set_timer
+
+
+def _set_timer_in_the_future(pump: MessagePump, delay: float, *args: Any, **options: Any) -> Timer:
+    """Textual's timer loops for ever without awaiting anything if its delay is negative.
+
+    Textual sets such a timer itself for a toast that expires between the moment it is made and the moment it is mounted: on
+    a busy machine, or when the machine wakes from sleep.
+    """
+    return _textual_set_timer(pump, max(delay, _LEAST_DELAY), *args, **options)
+
+
+MessagePump.set_timer = _set_timer_in_the_future  # type: ignore[method-assign,assignment]
 
 
 # -- memory -------------------------------------------------------------------------------------------------------------

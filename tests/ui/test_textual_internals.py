@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
 from functools import cache
+from time import time
 
 import pytest
 import textual
+from textual.app import App
+from textual.notifications import Notification
+from textual.widgets._toast import Toast, ToastHolder
 
 from imi_monitor import ui
 from imi_monitor.ui import textual_internals
 from imi_monitor.ui.textual_internals import PRIVATE_FUNCTIONS, PRIVATE_MEMBERS
+from tests.ui.pilot_kit import wait_until
 
 _HOOKS = ("_on_", "_watch_", "_validate_", "_compute_")  # found by name, in addition to the public ones
 _LISTED = {name for names in PRIVATE_MEMBERS.values() for name in names.split()}
@@ -71,3 +77,16 @@ def test_textual_still_has_the_private_functions_that_are_replaced(module: str) 
     for name in PRIVATE_FUNCTIONS[module].split():
         assert inspect.isfunction(getattr(found, name))
     assert "_invoke(callback, *params)" in inspect.getsource(found.invoke)
+
+
+def test_toast_that_expires_before_it_is_mounted_does_not_stop_the_event_loop() -> None:
+    """Textual gives it a timer with a negative delay, which never awaits anything."""
+
+    async def main() -> None:
+        async with App().run_test() as pilot:
+            toast = Toast(Notification("late", raised_at=time() - 10, timeout=5))
+            pilot.app._notifications.add(toast._notification)
+            await pilot.app.screen.mount(ToastHolder(toast))
+            await wait_until(pilot, lambda: not toast.is_attached)
+
+    asyncio.run(main())
