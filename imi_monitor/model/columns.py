@@ -61,6 +61,19 @@ def clip(text: str, width: int) -> str:
     return with_spans(shown, text.spans) if isinstance(text, StyledText) else shown
 
 
+def clip_middle(text: str, width: int) -> str:
+    """Return the text in at most `width` cells; what is cut is cut from its middle: `feat-billing…-eu`."""
+    if cell_width(text) <= width:
+        return text
+    tail, left = "", (width - 1) // 3
+    for char in reversed(text):
+        left -= _cells_of(char)
+        if left < 0:
+            break
+        tail = char + tail
+    return clip(text, width - cell_width(tail)) + tail
+
+
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """Return the text in exactly `width` cells."""
     shown = clip(text, width)

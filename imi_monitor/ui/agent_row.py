@@ -19,8 +19,8 @@ MIN_ONE_LINE = 52  # cells below which a row has two lines
 _WORD, _AGE = 9, 4
 _STATE = _WORD + _AGE
 _OPTIONAL = (
-    OptionalColumn("source", 11, spare=20),
-    OptionalColumn("tokens", 8, spare=20),
+    OptionalColumn("tokens", 8, spare=32),
+    OptionalColumn("source", 11, spare=40),
     OptionalColumn("context", 5, spare=36),
     OptionalColumn("spark", 12, spare=36),
 )
@@ -49,9 +49,8 @@ def plan_columns(
     room: int, names: Sequence[str], keys: Sequence[Key | None], *, several: bool, all_columns: bool = False
 ) -> AgentColumns:
     """The columns for these agents: source and tokens where they fit, with `all_columns` also context and worktree activity."""
-    most = 12 if room < 70 else 16 if room < 110 else 24
-    name = _widest([safe(text, 40) for text in names], most)
-    tree = _widest([worktree_name(key, several) for key in keys], most)
+    name = _widest([safe(text, 40) for text in names], 12 if room < 70 else 16 if room < 110 else 24)
+    tree = _widest([worktree_name(key, several) for key in keys], max(12, min(32, room // 4)))
     if room < MIN_ONE_LINE:
         name = min(name, 11)
         return AgentColumns(room, several, name, max(4, room - 2 - name - 1 - 1 - _STATE), room - 2)
@@ -69,9 +68,9 @@ def row_head(glyph: Content, name: str, key: Key | None, state: Content, plan: A
     parts = [
         glyph,
         Content(" "),
-        cells.fixed(safe(name, 40), plan.name, "bold"),
+        cells.fixed_name(safe(name, 40), plan.name, "bold"),
         Content(" "),
-        cells.fixed(worktree_name(key, plan.several), plan.tree),
+        cells.fixed_name(worktree_name(key, plan.several), plan.tree),
         Content(" "),
         state,
     ]

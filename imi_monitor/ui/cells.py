@@ -49,6 +49,13 @@ def fixed(value: str, width: int, style: str = "", *, right: bool = False) -> Co
     return Content.styled(fit(value, width, right=right), style) if style else Content(fit(value, width, right=right))
 
 
+@lru_cache(2048)
+def fixed_name(value: str, width: int, style: str = "") -> Content:
+    """The same for names: what is cut is cut from their middle, because names differ at both ends."""
+    shown = columns.pad(columns.clip_middle(value, width), width)
+    return Content.styled(shown, style) if style else Content(shown)
+
+
 def glyph(worktree: Worktree) -> Content:
     if worktree.missing:
         return Content.styled("✗", "$missing")
@@ -72,13 +79,18 @@ def arrows(ahead: int | None, behind: int | None, width: int, *, known: bool = T
     """`↑3 ↓1`; empty when level, `–` without a branch to compare with, `?` while git has not been read."""
     if ahead is None or behind is None:
         return fixed("–" if known else "?", width, MUTED)
+    apart = distance(ahead, behind)
+    return padded(apart if apart.cell_length <= width else Content("").join(apart.split(" ")), width)
+
+
+@lru_cache(1024)
+def distance(ahead: int | None, behind: int | None) -> Content:
+    """`↑3 ↓1`; empty when level or unknown."""
     parts = [
         Content.styled(f"↑{short_number(ahead)}", "$success") if ahead else None,
         Content.styled(f"↓{short_number(behind)}", "$warning") if behind else None,
     ]
-    shown = [part for part in parts if part is not None]
-    apart = Content(" ").join(shown)
-    return padded(apart if apart.cell_length <= width else Content("").join(shown), width)
+    return Content(" ").join(part for part in parts if part is not None)
 
 
 def short_number(number: int) -> str:
@@ -110,23 +122,34 @@ def padded(content: Content, width: int, *, right: bool = False) -> Content:
 
 
 def file_counts(state: GitState | None, width: int) -> Content:
-    """`●2 ✎1 +3`: staged, changed and new files; conflicts first and bold."""
+    """The changes in exactly `width` cells; `?` while git has not been read."""
     if state is None:
         return fixed("?", width, MUTED)
-    return _counts(state.conflicted, state.staged, state.unstaged, state.untracked, width)
+    joined = changes(state)
+    return padded(joined if joined.cell_length <= width else Content("").join(joined.split(" ")), width)
+
+
+def changes(state: GitState) -> Content:
+    """`●2 ✎1 +3`: staged, changed and new files; conflicts first and bold."""
+    return _counts(state.conflicted, state.staged, state.unstaged, state.untracked)
 
 
 @lru_cache(1024)
-def _counts(conflicted: int, staged: int, unstaged: int, untracked: int, width: int) -> Content:
+def _counts(conflicted: int, staged: int, unstaged: int, untracked: int) -> Content:
     numbers = [
         ("✗", conflicted, "$error bold"),
         ("●", staged, "$success"),
         ("✎", unstaged, "$warning"),
         ("+", untracked, MUTED),
     ]
-    parts = [Content.styled(f"{sign}{short_number(number)}", style) for sign, number, style in numbers if number]
-    joined = Content(" ").join(parts)
-    return padded(joined if joined.cell_length <= width else Content("").join(parts), width)
+    return Content(" ").join(
+        Content.styled(f"{sign}{short_number(number)}", style) for sign, number, style in numbers if number
+    )
+
+
+def collision_count(hits: int) -> Content:
+    """`⚡12`: with how many others a worktree conflicts; empty without any."""
+    return Content.styled(f"⚡{hits}" if hits else "", "$collision bold")
 
 
 def sparkline(worktree: Worktree, minutes: int, now: datetime) -> Content:
@@ -180,10 +203,12 @@ def activity(worktree: Worktree) -> Content:
 
 
 def path_tail(path: str, width: int) -> str:
-    """As many of a path's last parts as fit into `width` cells; always the file's name."""
-    while columns.cell_width(path) > width and "/" in path:
-        path = path.partition("/")[2]
-    return path
+    """The path, or `…/` and as many of its last parts as fit into `width` cells; always the file's name."""
+    shown = rest = path
+    while columns.cell_width(shown) > width and "/" in rest:
+        rest = rest.partition("/")[2]
+        shown = f"…/{rest}"
+    return shown if columns.cell_width(shown) <= width else rest
 
 
 def git_summary(worktree: Worktree) -> Content:
@@ -200,17 +225,16 @@ def git_summary(worktree: Worktree) -> Content:
     return Content.styled("✓ clean", MUTED)
 
 
-def change_line(line: Change, width: int) -> Content:
-    """`14:02:09 feat-api ~ src/api.ts  claude-1`."""
+def change_line(line: Change, width: int, tree: int) -> Content:
+    """`14:02:09 feat-api ~ src/api.ts  claude-1`; `tree` is the width of the worktree's name."""
     sign, style = CHANGE_GLYPHS[line.kind]
-    by = fit(safe(line.by), min(10, columns.cell_width(safe(line.by)))) if line.by else ""
-    tree = 14 if width >= 50 else 9
+    by = fit(safe(line.by), min(16, columns.cell_width(safe(line.by)))) if line.by else ""
     room = max(6, width - 9 - tree - 3 - (len(by) + 1 if by else 0))
     more = f" and {line.count - 1} more" if line.count > 1 else ""
     name = path_tail(safe(line.path), max(6, room - len(more))) + more
     parts = [
         fixed(clock(line.at), 9, MUTED),
-        fixed(safe(line.worktree), tree),
+        fixed_name(safe(line.worktree), tree),
         Content.styled(f" {sign} ", style),
         fixed(name, room),
     ]

@@ -24,7 +24,8 @@ from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui import header
 from imi_monitor.ui.filters import WorktreeFilter
 from imi_monitor.ui.panel_layout import PanelLayout, width_class
-from imi_monitor.ui.panels import DETAIL_NUMBERS, PANELS, Panel, in_grid_order
+from imi_monitor.ui.panel_regions import PanelRegions
+from imi_monitor.ui.panels import DETAIL_NUMBERS, PANELS, Panel
 from imi_monitor.ui.panels.agents_panel import AgentsPanel
 from imi_monitor.ui.panels.feed_panel import FeedPanel
 from imi_monitor.ui.panels.panel import FOREVER
@@ -40,10 +41,18 @@ SMALLEST = (40, 12)  # columns and lines; below that the screen says so instead 
 _FILTER_HINT = "text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it"
 
 
-class PanelGrid(Container):
-    """The grid of panels, which cover all of it."""
+class PanelBody(Container):
+    """The panels, which cover all of it."""
 
     BLANK = True
+
+    def __init__(self, panel_layout: PanelLayout, *panels: Panel) -> None:
+        super().__init__(*panels, id="body")
+        self.panel_regions = PanelRegions(panel_layout.find_regions)
+
+    @property
+    def layout(self) -> PanelRegions:
+        return self.panel_regions
 
 
 class HomeScreen(FastScreen):
@@ -98,11 +107,12 @@ class HomeScreen(FastScreen):
         yield ClickableLine(id="trouble")
         if self.worktrees.filter:
             yield self._make_filter_box()
-        with PanelGrid(id="body"):
-            yield from in_grid_order(self.panels, few=False)
+        yield PanelBody(self.panel_layout, *self.panels)
         yield KeyBar()
 
     def on_mount(self) -> None:
+        if self.snapshot is not None:
+            self.panel_layout.arrange(self.snapshot)
         self.panel_layout.apply()
         self.worktrees.lines.focus()
 
@@ -178,7 +188,7 @@ class HomeScreen(FastScreen):
         worktrees.show(snapshot, self.selected, now)
         self.selected = self.selected or self._key_under_cursor(snapshot)
         self._select_wanted_row()
-        self.panel_layout.arrange(len(snapshot.worktrees))
+        self.panel_layout.arrange(snapshot)
         for panel in self.panels:
             if panel is not worktrees:
                 panel.show(snapshot, self.selected, now)

@@ -1,68 +1,107 @@
-"""Which panels of the home screen are visible.
+"""Which panels of the home screen are visible, and where: the shape for the terminal's size, filled as the panels need it.
 
->= 120 columns: all of them. 80-119: the list and one detail, with tabs. Under 80: the list, or one panel instead of it.
 A zoomed panel is alone at every width. Hidden panels do no work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
+from textual.geometry import Region, Size
 from textual.screen import Screen
+from textual.widget import Widget
 
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.ui import panel_regions
+from imi_monitor.ui.panel_regions import MIDDLE, NARROW, ONE_PANEL, PanelPlace, Shape
 from imi_monitor.ui.panels import DETAIL_NUMBERS, Panel
 from imi_monitor.ui.panels.panel import LIST
-
-WIDE, MIDDLE = 120, 80
 
 
 def width_class(width: int) -> str:
     """Return `wide`, `middle` or `narrow`."""
-    return "wide" if width >= WIDE else "middle" if width >= MIDDLE else "narrow"
+    return "wide" if width >= MIDDLE else "middle" if width >= NARROW else "narrow"
 
 
 class PanelLayout:
-    """Shows and hides panels; `detail` is the panel beside the list, `zoomed` the one that is alone."""
+    """Shows and hides panels; `detail` is the panel that has the place with tabs, `zoomed` the one that is alone."""
 
     def __init__(self, screen: Screen[None], panels: Sequence[Panel]) -> None:
         self._screen = screen
         self._panels = panels
+        self._snapshot: Snapshot | None = None  # the one that the regions are made for
+        self._regions: dict[int, Region] = {}
+        self._size = Size(0, 0)  # of the body
         self.detail = DETAIL_NUMBERS[0]
         self.zoomed: int | None = None
 
     @property
-    def width_class(self) -> str:
-        return width_class(self._screen.app.size.width)
+    def shape(self) -> Shape:
+        return panel_regions.shape_for(self._screen.app.size)
 
     def apply(self) -> None:
         """Show the panels there is space for."""
-        width = self.width_class
-        if self.zoomed is not None:
-            visible = {self.zoomed}
-        elif width == "wide":
-            visible = {panel.number for panel in self._panels}
-        else:
-            visible = {panel.number for panel in self._panels if panel.slot == LIST}
-            visible |= {self.detail} if width == "middle" else set()
-        tabs = tuple((panel.number, panel.label) for panel in self._panels if panel.number in DETAIL_NUMBERS)
+        visible, sharing = self._visible, self._sharing
+        tabs = tuple((panel.number, panel.label) for panel in self._panels if panel.number in sharing)
         for panel in self._panels:
             panel.display = panel.number in visible
-            panel.tabs = tabs if width == "middle" and panel.number in DETAIL_NUMBERS and self.zoomed is None else ()
+            panel.tabs = tabs if self.zoomed is None and panel.number in sharing else ()
         self._screen.set_class(self.zoomed is not None, "-zoomed")
+        self._update_regions()
 
-    def arrange(self, worktrees: int) -> None:
-        """Order the panels in the wide grid, which is filled row by row: few worktrees leave space below the list."""
-        few = worktrees + 5 < self._screen.app.size.height // 2
-        if few != self._screen.has_class("-few"):
-            self._screen.set_class(few, "-few")
-            ranks = {panel.id: panel.rank_in_grid(few=few) for panel in self._panels}
-            self._screen.query_one("#body").sort_children(key=lambda child: ranks.get(child.id, 0))
+    @property
+    def _sharing(self) -> tuple[int, ...]:
+        """The panels that share the place with tabs."""
+        first = self.shape.tabs_from
+        details = [panel for panel in self._panels if panel.slot != LIST and first is not None]
+        return tuple(panel.number for panel in details if panel.column is None or panel.column >= (first or 0))
+
+    @property
+    def _visible(self) -> set[int]:
+        if self.zoomed is not None:
+            return {self.zoomed}
+        shape, sharing = self.shape, self._sharing
+        if shape == ONE_PANEL:
+            return {panel.number for panel in self._panels if panel.slot == LIST}
+        shown = self.detail if self.detail in sharing else sharing[0] if sharing else None
+        return {panel.number for panel in self._panels} - {number for number in sharing if number != shown}
+
+    def arrange(self, snapshot: Snapshot) -> None:
+        """Give each panel the lines that it needs for this snapshot."""
+        self._snapshot = snapshot
+        self._update_regions()
+
+    def find_regions(self, size: Size) -> Mapping[Widget, Region]:
+        """The regions of the visible panels in a body of this size."""
+        self._size = size
+        self._regions = self._compute()
+        return {panel: self._regions[panel.number] for panel in self._panels if panel.number in self._regions}
+
+    def _update_regions(self) -> None:
+        if self._size and self._compute() != self._regions:
+            self._screen.query_one("#body").refresh(layout=True)
+
+    def _compute(self) -> dict[int, Region]:
+        shape = self.shape
+        last = len(shape.columns) - 1
+        places = [
+            PanelPlace(
+                panel.number,
+                panel.slot == LIST,
+                last if panel.tabs else panel.column,
+                partial(_lines_needed, panel, self._snapshot),
+            )
+            for panel in self._panels
+            if panel.display
+        ]
+        return panel_regions.regions(places, shape, self._size)
 
     def show(self, number: int) -> None:
         """Make a panel visible: where it does not fit beside the list, it takes the place of another one."""
         if number in DETAIL_NUMBERS:
             self.detail = number
-        if self.zoomed is not None or self.width_class == "narrow":
+        if self.zoomed is not None or self.shape == ONE_PANEL:
             self.zoomed = number if number in DETAIL_NUMBERS or self.zoomed not in (None, *DETAIL_NUMBERS) else None
         self.apply()
 
@@ -70,3 +109,7 @@ class PanelLayout:
         """Show this panel alone; None: show all that fit."""
         self.zoomed = number
         self.apply()
+
+
+def _lines_needed(panel: Panel, snapshot: Snapshot | None, width: int) -> int:
+    return panel_regions.LEAST_LINES if snapshot is None else panel.lines_needed(snapshot, width)

@@ -109,6 +109,10 @@ class WorktreeOrder:
             rows += [] if group in folded else groups[group]
         return rows
 
+    def groups_of(self, trees: Sequence[Worktree]) -> set[str]:
+        """The groups of these worktrees; none in one list."""
+        return set() if self.group == "none" else set(map(GROUPS[self.group][1], trees))
+
     def _groups(self, groups: dict[str, list[Worktree]]) -> list[str]:
         """The groups by name; the unclaimed worktrees, the trunk and other types come last."""
         return sorted(groups, key=lambda name: (name in ("human", "trunk", "other"), name))

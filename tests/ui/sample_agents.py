@@ -12,7 +12,7 @@ from imi_monitor.model import agent as states
 from imi_monitor.model import session_record, times
 from imi_monitor.model.agent import Agent, AgentEvent, Evidence, RejectedEvidence, SessionFacts, ToolCall, Truth
 from imi_monitor.model.agent_names import GivenName, name_agents, name_key
-from imi_monitor.model.snapshot import ClaimState, Key, Snapshot
+from imi_monitor.model.snapshot import ClaimState, Collision, Key, Snapshot
 from imi_monitor.store import db, session_writer
 from tests.ui import sample_snapshots
 from tests.ui.sample_snapshots import ago, key
@@ -288,6 +288,42 @@ def crowd(number: int = 40) -> Snapshot:
         )
         for index, tree in enumerate(world.worktrees)
     ]
+    return with_agents(world, *agents)
+
+
+def swarm() -> Snapshot:
+    """Forty agents in twenty worktrees, of which many collide."""
+    areas = ("billing-invoices-eu", "cart-rules", "user-auth", "inventory-sync", "reports-export-csv", "search")
+    kinds = (EDITS, ASKS, TESTS, UNCLAIMED, GUESSED, DONE, EDITS, TESTS)
+    trees = [
+        sample_snapshots.tree(
+            name,
+            kind,
+            git=sample_snapshots.git(
+                f"{kind}/{areas[index % 6]}",
+                sample_snapshots.files((".M", "src/a.ts"), ("??", "b")),
+                up=(index % 13, 2),
+            ),
+            claim=sample_snapshots.claim(name, f"claude-{index}", task=f"T-{index}") if index % 3 == 0 else None,
+            last_change=sample_snapshots.change(name, f"src/{areas[index % 6]}/index.ts", 9 * index),
+        )
+        for index in range(19)
+        for kind in [("feat", "fix", "review", "devops")[index // 6]]
+        for name in [f"{kind}-{areas[index % 6]}"]
+    ]
+    trees.append(sample_snapshots.tree("trunk-main", "trunk", is_main=True, branch="main"))
+    pairs = [(trees[0], other) for other in trees[1:13]] + [(trees[2], trees[3])]
+    world = sample_snapshots.snapshot(
+        trees,
+        collisions=tuple(Collision(one.key, two.key, ("src/a.ts",), ("src/a.ts",), ago(9)) for one, two in pairs),
+        changes=tuple(one.last_change for one in reversed(trees) if one.last_change),
+    )
+    agents = []
+    for index in range(40):
+        kind = kinds[index % 8]
+        truth = replace(kind.truth, since=ago(37 * index + 5))
+        place = trees[index % 20].key
+        agents.append(replace(kind, id=f"{kind.cli}:{index}", key=place, session=f"s{index}", truth=truth))
     return with_agents(world, *agents)
 
 

@@ -274,6 +274,38 @@ def many(number: int = 200) -> Snapshot:
     return snapshot(trees, changes=tuple(one.last_change for one in reversed(trees) if one.last_change))
 
 
+def quiet() -> Snapshot:
+    """Twelve worktrees on a day without agents: five with uncommitted work, of which two changed lately."""
+    work = {
+        "feat-billing-invoices-eu": (("M.", "src/invoices/eu.ts"), (".M", "src/invoices/rates.ts")),
+        "feat-user-auth": ((".M", "src/auth/token.ts"),),
+        "fix-login-loop": ((".M", "src/auth/login.ts"), ("??", "tests/login.test.ts")),
+        "feat-search": (("??", "src/search/rank.ts"),),
+        "devops-ci": ((".M", ".github/workflows/ci.yml"),),
+    }
+    still = ("feat-inventory-sync", "feat-reports-export", "fix-timezone-rounding", "review-123", "aiops-triage")
+    trees = [
+        tree(
+            name,
+            name.partition("-")[0],
+            git=git(name.replace("-", "/", 1), files(*changed), up=(place, 2 * place)),
+            last_change=change(name, changed[0][1], 60 + 4000 * place) if place < 2 else None,
+            claim=claim(name, "ada", task="T-17 invoices for the EU") if not place else None,
+        )
+        for place, (name, changed) in enumerate(work.items())
+    ]
+    trees += [tree(name, name.partition("-")[0], pr=123 if "123" in name else None) for name in still]
+    trees += [
+        tree("spike", "unknown", branch=None, git=replace(git("spike"), branch=None, upstream=None)),
+        tree("trunk-main", "trunk", is_main=True, branch="main", git=git("main", up=(0, 1))),
+    ]
+    events = tuple(
+        RegistryEvent(number, "worktree.created", ago(9000 - 60 * number), REPO, name, "human:ada", "{}")
+        for number, name in enumerate(work, 1)
+    )
+    return snapshot(trees, events=events)
+
+
 def taken_over() -> Snapshot:
     """The busy world a moment later: feat-api was taken from claude-1, gemini-2 died, and two more collide."""
     before = busy()

@@ -167,7 +167,7 @@ def test_number_keys_and_tab_reach_every_panel_at_every_width(repo: Repo, size: 
         for number in (2, 3, 4, 5, 1):
             await pilot.press(str(number))
             await wait_until(pilot, lambda n=number: app.home.panel(n).has_focus_within)  # type: ignore[misc]
-            assert len([panel for panel in app.home.panels if panel.display]) == {140: 5, 100: 2, 60: 1}[size[0]]
+            assert len([panel for panel in app.home.panels if panel.display]) == {140: 5, 100: 3, 60: 1}[size[0]]
             await wait_until(pilot, lambda n=number: app.home.panel(n).lines.rows)  # type: ignore[misc]
         for key, number in (("tab", 2), ("shift+tab", 1), ("shift+tab", 5)):
             await pilot.press(key)
@@ -186,6 +186,7 @@ def test_layout_follows_the_width_and_keeps_the_selection(repo: Repo) -> None:
         await select_worktree(app, "fix-bug")
         for width, height, words in (
             (100, 30, "2 Git │"),
+            (100, 40, "5 Events"),
             (60, 20, "fix-bug (human)"),
             (39, 20, "imi needs 40×12"),
             (60, 11, "this is 60×11"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from imi_monitor.ui.panels import DETAIL_NUMBERS, MODULES, PANELS, in_grid_order
+from imi_monitor.ui.panels import DETAIL_NUMBERS, MODULES, PANELS
 from imi_monitor.ui.panels.panel import DETAIL, LIST
 
 
@@ -22,7 +22,5 @@ def test_every_registered_module_declares_its_panel() -> None:
     assert all(panel.label for panel in PANELS)
 
 
-def test_panels_have_places_of_their_own_in_the_grid() -> None:
-    panels = [panel() for panel in PANELS]
-    assert [panel.number for panel in in_grid_order(panels, few=False)] == [1, 2, 4, 3, 5]
-    assert [panel.number for panel in in_grid_order(panels, few=True)] == [1, 2, 3, 4, 5]
+def test_panels_declare_their_columns() -> None:
+    assert [panel.column for panel in PANELS] == [0, 1, 0, 2, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -29,10 +30,11 @@ from imi_monitor.model.snapshot import (
     Waiter,
     Worktree,
 )
-from imi_monitor.ui import cells, header, worktree_row
+from imi_monitor.ui import cells, header, worktree_columns, worktree_row
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
+from imi_monitor.ui.worktree_columns import WorktreeColumns
 from tests.helpers import set_clock
 from tests.ui import sample_agents, snapshot_builder
 from tests.ui.pilot_kit import record_terminal_writes, screen_text
@@ -243,13 +245,22 @@ def test_every_row_fits_its_width(room: int) -> None:
         all_rows_fit(room, trees, here)
 
 
-def in_one_line(part: worktree_row.WorktreeRowData, plan: worktree_row.WorktreeColumns) -> Content:
+def planned(
+    room: int, trees: list[Worktree], agents: Mapping[Key, tuple[Agent, ...]] | None = None, hits: int = 12
+) -> WorktreeColumns:
+    """The columns for these worktrees, as the list plans them."""
+    here = agents or {}
+    rows = [worktree_columns.row_widths(tree, here.get(tree.key, ()), hits, several=False) for tree in trees]
+    return worktree_columns.plan_columns(room, rows, several=False)
+
+
+def in_one_line(part: worktree_row.WorktreeRowData, plan: WorktreeColumns) -> Content:
     return worktree_row.single_row(part, plan)[0]
 
 
 def all_rows_fit(room: int, trees: list[Worktree], agents: dict[Key, tuple[Agent, ...]]) -> None:
-    plan = worktree_row.plan_columns(room, trees, several=False, agents=agents)
-    head = worktree_row.column_titles(plan)
+    plan = planned(room, trees, agents)
+    head = worktree_columns.column_titles(plan)
     for tree in trees:
         part = worktree_row.WorktreeRowData(tree, "59m", 12, True, snapshot_builder.NOW, agents.get(tree.key, ()))
         line = in_one_line(part, plan)
@@ -259,12 +270,41 @@ def all_rows_fit(room: int, trees: list[Worktree], agents: dict[Key, tuple[Agent
             assert stacked.cell_length <= room
 
 
+LONG_NAME = "feat-billing-invoices-of-customers-eu"
+
+
+@pytest.mark.parametrize("room", [73, 96, 136, 196])
+def test_no_text_is_cut_while_the_row_has_free_cells(room: int) -> None:
+    """The number of collisions is never cut, an activity only where the row is full, a name from its middle."""
+    short, long = snapshot_builder.tree("fix-a", changed=5), snapshot_builder.tree(LONG_NAME, by="claude-1")
+    agent = replace(sample_agents.ASKS, key=long.key)
+    agents = {long.key: (agent,)}
+    plan = planned(room, [short, long], agents, hits=112)
+    for tree in (short, long):
+        part = worktree_row.WorktreeRowData(tree, "5s", 112, False, snapshot_builder.NOW, agents.get(tree.key, ()))
+        line = in_one_line(part, plan).plain
+        assert "⚡112" in line
+        assert "…" not in line or plan.room < 130, line
+        assert "feat-bill" in line and "eu " in line if tree is long else "src/x.py" in line
+        assert plan.activity >= 24 or room < 96
+
+
+def test_wide_rows_show_branch_task_and_last_commit() -> None:
+    key = Key("here", "app", "feat-a")
+    held = snapshot_builder.tree("feat-a", claim=snapshot_builder.claim(key, "ada", task="T-42"))
+    part = worktree_row.WorktreeRowData(held, "5s", 0, False, snapshot_builder.NOW)
+    wide = planned(196, [held])
+    assert all(title in worktree_columns.column_titles(wide).plain for title in ("branch", "task", "last commit"))
+    assert all(text in in_one_line(part, wide).plain for text in ("feat/a", "T-42", "one"))
+    assert not planned(96, [held]).commit
+
+
 def test_unknown_is_never_drawn_as_clean_or_level() -> None:
     for tree in (
         snapshot_builder.tree("a", git=None),
         snapshot_builder.tree("b", missing=True, git=snapshot_builder.dirty()),
     ):
-        plan = worktree_row.plan_columns(100, [tree], several=False)
+        plan = planned(100, [tree])
         part = worktree_row.WorktreeRowData(tree, "", 0, False, snapshot_builder.NOW)
         text = in_one_line(part, plan).plain + "".join(line.plain for line in worktree_row.stacked_row(part, plan))
         assert "?" in text and "clean" not in text and "✎" not in text

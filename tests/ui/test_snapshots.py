@@ -12,6 +12,7 @@ from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Pict
 
 LIGHT = "imi-light"
 NO_COLOR = {"NO_COLOR": "1"}
+SIZES = ((60, 40), (80, 24), (100, 30), (140, 40), (200, 50))
 
 PICTURES = [
     # the home screen at its widths, and in its moods
@@ -50,6 +51,9 @@ PICTURES = [
     Picture("home-100-changes", size=MIDDLE, keys=("4",)),
     Picture("home-60-git", size=NARROW, keys=("2",)),
     Picture("home-menu", keys=("a",)),
+    # twelve worktrees on a quiet day, twenty with forty agents, at each width
+    *(Picture(f"quiet-{size[0]}", sample_snapshots.quiet, size=size) for size in SIZES),
+    *(Picture(f"swarm-{size[0]}", sample_agents.swarm, size=size) for size in SIZES),
     Picture("palette", keys=("colon",)),
     Picture("palette-60", size=NARROW, keys=("colon", *"rem")),
     Picture("home-small", size=(38, 11)),

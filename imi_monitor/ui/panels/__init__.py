@@ -1,16 +1,14 @@
 """The panels of the home screen.
 
 MODULES is the registry. A new panel takes its module, one line here and a block in styles/panels.tcss. Its class declares its
-number (the key that goes to it), its slot and its place in the grid.
+number (the key that goes to it), its slot, its column and the lines it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from imi_monitor.ui.panels.panel import DETAIL, Panel
 
-__all__ = ["DETAIL_NUMBERS", "MODULES", "PANELS", "Panel", "in_grid_order"]
+__all__ = ["DETAIL_NUMBERS", "MODULES", "PANELS", "Panel"]
 
 MODULES = (
     "imi_monitor.ui.panels.worktrees_panel",
@@ -29,8 +27,3 @@ def _load(module: str) -> type[Panel]:
 
 PANELS = tuple(sorted(map(_load, MODULES), key=lambda panel: panel.number))
 DETAIL_NUMBERS = tuple(panel.number for panel in PANELS if panel.slot == DETAIL)
-
-
-def in_grid_order(panels: Iterable[Panel], *, few: bool) -> list[Panel]:
-    """The panels in the order in which the wide grid is filled; `few` when the list needs little height."""
-    return sorted(panels, key=lambda panel: panel.rank_in_grid(few=few))

@@ -12,7 +12,7 @@ from imi_monitor.model import attention
 from imi_monitor.model.snapshot import ClaimState, Key, Snapshot, Waiter
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, agent_row, cells
-from imi_monitor.ui.panels.panel import Panel
+from imi_monitor.ui.panels.panel import FRAME, FRAME_WIDTH, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
 
 _AGENT = "agent\0"
@@ -27,12 +27,15 @@ _CLAIMS = {
 
 class AgentsPanel(Panel):
     number = 3
-    grid_place = 40
-    grid_place_few = 25
     label = "Agents"
     source = "agents"
 
     _stacked = False
+
+    def lines_needed(self, snapshot: Snapshot, width: int) -> int:
+        height = 2 if width - FRAME_WIDTH < agent_row.MIN_ONE_LINE else 1
+        rows = len(snapshot.agents) + len(_claims_without_agent(snapshot)) + len(snapshot.waiting)
+        return FRAME + max(1, rows * height)
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         several = len(snapshot.repositories) > 1

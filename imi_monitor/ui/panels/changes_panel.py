@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from imi_monitor.model import columns
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.text import safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.panels.feed_panel import FeedPanel
 
 
 class ChangesPanel(FeedPanel[Change]):
     number = 4
-    grid_place = 30
+    column = 2
     label = "Changes"
     source = "files"
     empty_message = "no file has changed since the start"
@@ -27,7 +29,16 @@ class ChangesPanel(FeedPanel[Change]):
         return f"{entry.at} {entry.worktree} {entry.path} {entry.kind}"
 
     def entry_line(self, entry: Change, room: int) -> Content:
-        return cells.change_line(entry, room)
+        return cells.change_line(entry, room, self.names)
+
+    def name_width(self, entries: Sequence[Change], room: int) -> int:
+        """The longest name, in a third of the line or what the longest path leaves."""
+        longest = max((columns.cell_width(safe(entry.worktree)) for entry in entries), default=0)
+        paths = max(
+            (columns.cell_width(safe(entry.path)) + (9 if entry.count > 1 else 0) for entry in entries), default=0
+        )
+        agents = max((columns.cell_width(safe(entry.by)) + 1 for entry in entries if entry.by), default=0)
+        return min(longest, max(9, min(20, room // 3 - 3), room - 12 - paths - agents))
 
 
 PANEL = ChangesPanel

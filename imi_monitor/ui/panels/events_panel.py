@@ -13,7 +13,7 @@ from imi_monitor.ui.panels.feed_panel import FeedPanel
 
 class EventsPanel(FeedPanel[RegistryEvent]):
     number = 5
-    grid_place = 50
+    column = None
     label = "Events"
     source = "registry"
     empty_message = "no events yet"

@@ -12,12 +12,13 @@ from textual.content import Content
 from imi_monitor.model.change import Change
 from imi_monitor.model.snapshot import Key, RegistryEvent, Snapshot
 from imi_monitor.model.text import safe
-from imi_monitor.ui.panels.panel import Panel
+from imi_monitor.ui.panels.panel import FRAME, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
 
 E = TypeVar("E", Change, RegistryEvent)
 
 _MAX_ROWS = 300
+_USUAL_ROWS = 8
 
 
 class FeedPanel(Panel, Generic[E]):
@@ -26,6 +27,7 @@ class FeedPanel(Panel, Generic[E]):
     follows_end = True
     empty_of_worktree = ""  # what an empty panel says about one worktree
     only: Key | None = None  # show this worktree only
+    names = 0  # the width of the column with worktrees
 
     def entries(self, snapshot: Snapshot) -> Sequence[E]:
         raise NotImplementedError
@@ -35,6 +37,14 @@ class FeedPanel(Panel, Generic[E]):
 
     def entry_line(self, entry: E, room: int) -> Content:
         raise NotImplementedError
+
+    def lines_needed(self, snapshot: Snapshot, width: int) -> int:
+        """The same for few entries and for many: else the panels would move with every new one."""
+        return FRAME + (_USUAL_ROWS if self.entries(snapshot) else 1)
+
+    def name_width(self, entries: Sequence[E], room: int) -> int:
+        """The width of the column with worktrees, for panels whose lines have one."""
+        return 0
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         return (self.entries(snapshot), self.only)
@@ -46,9 +56,11 @@ class FeedPanel(Panel, Generic[E]):
         entries, only, room = self.entries(snapshot), self.only, self.room
         if only is not None:
             entries = [entry for entry in entries if (entry.repo, entry.worktree) == (only.repo, only.worktree)]
+        entries = entries[-_MAX_ROWS:]
+        self.names = self.name_width(entries, room)
         return [
-            self.row(self.entry_key(entry), (entry, room), partial(self._entry_lines, entry, room))
-            for entry in entries[-_MAX_ROWS:]
+            self.row(self.entry_key(entry), (entry, room, self.names), partial(self._entry_lines, entry, room))
+            for entry in entries
         ]
 
     def _entry_lines(self, entry: E, room: int) -> tuple[Content, ...]:

@@ -13,18 +13,27 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import FileState, GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.panels.panel import Identity, Panel
+from imi_monitor.ui.panels.panel import FRAME, Identity, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
+
+_HEAD_LINES, _MOST_FILES = (
+    4,
+    12,
+)  # lines above the files, an operation or collision included; files the panel is made for
 
 
 class GitPanel(Panel):
     number = 2
-    grid_place = 20
+    column = 1
     label = "Git"
     empty_message = "select a worktree"
 
     _shown_key: Key | None = None
     _head_rows_made: tuple[object, tuple[ListRow, ...]] = (None, ())
+
+    def lines_needed(self, snapshot: Snapshot, width: int) -> int:
+        files = max((tree.git.uncommitted for tree in snapshot.worktrees if tree.git is not None), default=0)
+        return FRAME + _HEAD_LINES + max(1, min(files, _MOST_FILES))
 
     def subject(self) -> str:
         return safe(self._shown_key.worktree, 40) if self._shown_key else ""
@@ -68,8 +77,8 @@ class GitPanel(Panel):
         if state is None:
             lines.append(cells.problem(tree))
             return lines
-        line = _branch(state)
-        lines.append(line if line.cell_length <= self.room else _branch(state, short=True))
+        forms = [_branch(state), _branch(state, short=True), _branch(state, short=True, remote=False)]
+        lines.append(next((form for form in forms if form.cell_length <= self.room), forms[-1]))
         if state.operation:
             lines.append(Content.styled(f"⚠ {safe(state.operation)} in progress", "$warning bold"))
         if state.last_commit is not None:
@@ -114,13 +123,13 @@ def _clean(tree: Worktree) -> Content:
     return Content.styled("✓ nothing uncommitted", "$success")
 
 
-def _branch(state: GitState, *, short: bool = False) -> Content:
+def _branch(state: GitState, *, short: bool = False, remote: bool = True) -> Content:
     """`feat/api → origin/feat/api ↑3   main ↑3 ↓1`: each distance stands behind the branch it refers to.
 
     `short` shows only the remote of an upstream of the same name, and the trunk without its remote.
     """
     parts = [Content.styled(safe(state.branch or "(detached)"), "bold")]
-    if state.upstream:
+    if state.upstream and remote:
         level = Content.styled("level", cells.MUTED)
         name = state.upstream.removesuffix(f"/{state.branch}") if short else state.upstream
         parts.append(Content(f" → {safe(name)} ").append(_distance(state.ahead, state.behind) or level))

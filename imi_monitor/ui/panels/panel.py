@@ -17,6 +17,7 @@ from imi_monitor.ui.snapshot_facts import parse_time
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
+FRAME, FRAME_WIDTH = 2, 4  # lines of a panel's frame; columns of frame, padding and scroll bar
 LIST = "list"  # slot of the panel that is always shown
 DETAIL = "detail"  # slot of the panels that share one place at middle width
 
@@ -29,8 +30,7 @@ class Panel(Container):
 
     number = 0  # its key, and its place among the tabs
     slot = DETAIL
-    grid_place = 0  # its rank in the wide layout, whose grid is filled row by row
-    grid_place_few: int | None = None  # its rank while few worktrees leave room below the list; None: the same
+    column: int | None = 0  # its column, the last one where there are fewer; None: where most lines are free
     label = ""
     empty_message = "nothing here"
     source = ""  # the source whose reading fills the panel; until then the panel says that it waits
@@ -46,11 +46,6 @@ class Panel(Container):
         self._since = self.until = FOREVER  # between these times the rows stay the same, ages included
         self._title_state: tuple[object, ...] = ()
 
-    @classmethod
-    def rank_in_grid(cls, *, few: bool) -> int:
-        """The panel's rank in the wide grid; `few` while the list of worktrees needs little height."""
-        return cls.grid_place if cls.grid_place_few is None or not few else cls.grid_place_few
-
     def compose(self) -> ComposeResult:
         yield self.lines
 
@@ -58,6 +53,13 @@ class Panel(Container):
     def room(self) -> int:
         """Cells a line may take."""
         return max(10, self.lines.room)
+
+    def lines_needed(self, snapshot: Snapshot, width: int) -> int:
+        """The lines that show all of the snapshot in so many columns, frame included.
+
+        They do not depend on the selection: else panels would change their size as the cursor moves.
+        """
+        raise NotImplementedError
 
     def show(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> None:
         """Draw the snapshot, if the panel is visible."""

@@ -15,14 +15,15 @@ from textual.widgets import Static
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
-from imi_monitor.ui import agent_cells, cells, worktree_row
+from imi_monitor.ui import agent_cells, cells, worktree_columns, worktree_row
 from imi_monitor.ui.filters import WorktreeFilter
-from imi_monitor.ui.panels.panel import FOREVER, LIST, Identity, Panel
+from imi_monitor.ui.panels.panel import FOREVER, FRAME, LIST, Identity, Panel
 from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
 from imi_monitor.ui.widgets.row_list import ListRow
+from imi_monitor.ui.worktree_columns import RowWidths, WorktreeColumns
 from imi_monitor.ui.worktree_order import GroupHeading, WorktreeOrder
 
-MIN_ONE_LINE = 44  # cells below which a row has two lines
+MIN_ONE_LINE = 60  # cells below which a row has two lines
 _GROUP = "group\0"
 
 
@@ -35,10 +36,17 @@ class DrawnWorktree(NamedTuple):
     until: datetime
 
 
+class MeasuredWorktree(NamedTuple):
+    """The widths of a worktree's row, and what they depend on."""
+
+    tree: Worktree
+    inputs: tuple[object, ...]
+    widths: RowWidths
+
+
 class WorktreesPanel(Panel):
     number = 1
     slot = LIST
-    grid_place = 10
     label = "Worktrees"
     empty_message = "no worktrees yet: n makes one"
     source = "worktrees"
@@ -53,18 +61,20 @@ class WorktreesPanel(Panel):
         self.stacked = False  # rows have two lines
         self.listed: tuple[Worktree, ...] = ()  # the worktrees in the list, without those of folded groups
         self.total = 0
-        self._plan: worktree_row.WorktreeColumns | None = None
+        self._plan: WorktreeColumns | None = None
         self._drawn: dict[int, DrawnWorktree] = {}  # by identity; few worktrees change between snapshots
         self._shared_inputs: tuple[object, ...] = ()  # what all rows depend on
         self._drawn_at = FOREVER
-        self._measured: tuple[Snapshot | None, worktree_row.WorktreeColumns] = (
-            None,
-            worktree_row.WorktreeColumns(0, False),
-        )
+        self._measured: tuple[Snapshot | None, WorktreeColumns] = (None, WorktreeColumns(0, False))
+        self._widths: dict[int, MeasuredWorktree] = {}  # by identity
 
     def compose(self) -> ComposeResult:
         yield Static("", id="columns")
         yield self.lines
+
+    def lines_needed(self, snapshot: Snapshot, width: int) -> int:
+        groups = len(self.order.groups_of(snapshot.worktrees))
+        return FRAME + 1 + max(1, len(snapshot.worktrees) + groups)
 
     def subject(self) -> str:
         if self.filter.problem:
@@ -120,41 +130,48 @@ class WorktreesPanel(Panel):
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         me = self.facts.me if self.facts else ""
-        shape = self.screen.has_class("-narrow"), self._is_tall
+        shape = self.screen.has_class("-narrow"), self._is_tall(len(snapshot.worktrees))
         return (Identity(snapshot), Identity(self.filter), self.order, self.folded, self.marks, me, shape)
 
-    @property
-    def _is_tall(self) -> bool:
+    def _is_tall(self, trees: int) -> bool:
         """Whether there is room for the titles of the columns."""
-        return self.size.height > 8
+        return self.size.height > min(8, trees)
 
-    def _planned(self, facts: SnapshotFacts) -> worktree_row.WorktreeColumns:
+    def _planned(self, facts: SnapshotFacts) -> WorktreeColumns:
         """The widths of the columns, computed once for each snapshot and width."""
         snapshot = facts.snapshot
         disk = self.order.shows_disk_use
         before, plan = self._measured
         if before is not snapshot or plan.room != self.room or bool(plan.disk) != disk:
             several = len(snapshot.repositories) > 1
-            plan = worktree_row.plan_columns(
-                self.room, snapshot.worktrees, several=several, agents=facts.agents, disk=disk
-            )
+            upstream = any(tree.git is not None and tree.git.upstream for tree in snapshot.worktrees)
+            widths = self._row_widths(facts, several)
+            plan = worktree_columns.plan_columns(self.room, widths, several=several, upstream=upstream, disk=disk)
             self._measured = (snapshot, plan)
         return self._measured[1]
 
-    def _head(self, plan: worktree_row.WorktreeColumns) -> None:
+    def _row_widths(self, facts: SnapshotFacts, several: bool) -> list[RowWidths]:
+        """The widths of all rows; those of unchanged worktrees were measured before."""
+        before, self._widths = self._widths, {}
+        for tree in facts.snapshot.worktrees:
+            inputs = (facts.agents_in(tree), facts.conflicts_of(tree), several)
+            known = before.get(id(tree))
+            if known is None or known.tree is not tree or known.inputs != inputs:
+                agents, hits, _ = inputs
+                widths = worktree_columns.row_widths(tree, agents, hits, several=several)
+                known = MeasuredWorktree(tree, inputs, widths)
+            self._widths[id(tree)] = known
+        return [known.widths for known in self._widths.values()]
+
+    def _head(self, plan: WorktreeColumns) -> None:
         head = self.query_one("#columns", Static)
-        head.display = not self.stacked and self._is_tall
+        head.display = not self.stacked and self._is_tall(self.total)
         if head.display and plan != self._plan:
             self._plan = plan
-            head.update(worktree_row.column_titles(plan), layout=False)
+            head.update(worktree_columns.column_titles(plan), layout=False)
 
     def _draw(
-        self,
-        facts: SnapshotFacts,
-        tree: Worktree,
-        plan: worktree_row.WorktreeColumns,
-        now: datetime,
-        before: DrawnWorktree | None,
+        self, facts: SnapshotFacts, tree: Worktree, plan: WorktreeColumns, now: datetime, before: DrawnWorktree | None
     ) -> DrawnWorktree:
         """The worktree's row, or the row before if it shows the same."""
         changed_at, agents = _changed_at(tree), facts.agents_in(tree)
