@@ -12,11 +12,14 @@ import time
 _LINUX = sys.platform.startswith("linux")
 MOUNT_LIST = "/proc/self/mountinfo"
 STOPPED = ("T", "t")  # states of a process that is stopped until it is continued: ctrl-z, SIGSTOP, a debugger
+_MACHINE_ID = "/etc/machine-id"
+_HOME = "home:"  # the host of a holder that another home decides about
 _this_boot: list[str] = []
+_this_machine: list[str] = []
 
 
 class ProcessIdentity:
-    """The identity of a process as a claim stores it. `boot` is `<boot id>/<pid namespace>`."""
+    """The identity of a process as a claim stores it. `boot` is `<boot id>/<pid namespace>`, then `/<machine>` if it is known."""
 
     __slots__ = ("boot", "host", "pid", "started")
 
@@ -48,6 +51,33 @@ def _read_boot() -> str:
     return f"{_run('sysctl', '-n', 'kern.bootsessionuuid') or '?'}/-"
 
 
+def machine() -> str:
+    """Return the machine's id; empty where the system has none. Two machines may have one host name."""
+    if not _this_machine:
+        _this_machine.append(_read(_MACHINE_ID).strip() if _LINUX else "")
+    return _this_machine[0]
+
+
+def is_other_boot(boot_then: str) -> bool | None:
+    """Return True for an earlier boot of this machine; None if unknown, as for a boot of another machine."""
+    then, _, rest = boot_then.partition("/")
+    machine_then = rest.partition("/")[2]
+    if machine_then and machine() and machine_then != machine():
+        return None
+    now = boot().partition("/")[0]
+    return None if "?" in (then, now) else then != now
+
+
+def remote_holder(home: str) -> ProcessIdentity:
+    """Return the identity of a holder in another home: this machine never judges whether its process lives."""
+    return ProcessIdentity(_HOME + home, "", None, None)
+
+
+def home_of(host: str | None) -> str | None:
+    """Return the home of a remote holder; None for a holder that this home's processes claimed for."""
+    return host.removeprefix(_HOME) if host is not None and host.startswith(_HOME) else None
+
+
 def uptime() -> float:
     """Return the seconds since boot, sleep included."""
     if hasattr(time, "CLOCK_BOOTTIME"):
@@ -68,21 +98,19 @@ def start_time_and_suspension(pid: int) -> tuple[str | None, bool]:
 
 
 def identify_process(pid: int | None) -> ProcessIdentity:
-    """Return the identity of `pid`, or only host and boot without a pid."""
-    return ProcessIdentity(hostname(), boot(), pid, start_time(pid) if pid else None)
+    """Return the identity of `pid`, or only host, boot and machine without a pid."""
+    where = f"{boot()}/{machine()}" if machine() else boot()
+    return ProcessIdentity(hostname(), where, pid, start_time(pid) if pid else None)
 
 
 def is_alive(host: str | None, boot_then: str | None, pid: int | None, started: str | None) -> bool | None:
-    """Return True if it runs, False if proven dead, None if unknown (another host or namespace, or no pid)."""
-    if not boot_then or (host and host != hostname()):
+    """Return True if it runs, False if proven dead, None if unknown (another machine or namespace, or no pid)."""
+    if not boot_then or (host and (home_of(host) is not None or host != hostname())):
         return None
-    then, _, namespace_then = boot_then.partition("/")
-    now, _, namespace_now = boot().partition("/")
-    if "?" in (then, now):
-        return None
-    if then != now:
-        return False
-    if pid is None or namespace_then != namespace_now:
+    other = is_other_boot(boot_then)
+    if other is not False:
+        return None if other is None else False
+    if pid is None or boot_then.split("/")[1:2] != boot().split("/")[1:2]:
         return None
     state, start = _read_stat(pid)
     if state in ("", "Z", "X"):

@@ -115,7 +115,7 @@ def silent_seconds(claim: Claim) -> float | None:
     """Seconds since the last heartbeat, by the clock of this boot; None when unknown."""
     if claim.heartbeat_uptime is None or not claim.boot:
         return None
-    if claim.boot.partition("/")[0] != host.boot().partition("/")[0]:
+    if host.is_other_boot(claim.boot) is not False:
         return None
     return max(0.0, host.uptime() - claim.heartbeat_uptime)
 

@@ -375,3 +375,42 @@ def test_a_refusal_does_not_wait_for_the_disk(connection: sqlite3.Connection, br
     claim_worktree(connection, "feat-x", request("claude-1"))
     assert not request_claim(connection, request("claude-2")).granted
     assert not broken_disk
+
+
+# -- machines: boots and pids of another one say nothing here ------------------------------------------------------------
+
+
+def test_a_holder_on_another_machine_of_the_same_name_is_not_dead(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two containers may have one host name, and one registry on a shared disk."""
+    monkeypatch.setattr(host, "_this_machine", ["machine-b"])
+    monkeypatch.setattr(host, "_this_boot", ["boot-b/pid:[1]"])
+    there = request("claude-1", os.getpid())
+    assert claim_worktree(connection, "feat-x", there).how == "claimed"
+    monkeypatch.setattr(host, "_this_machine", ["machine-a"])
+    monkeypatch.setattr(host, "_this_boot", ["boot-a/pid:[1]"])
+    claim = claims.current(connection, REPO, "feat-x")
+    assert claims.state(claim) == "held" and claims.silent_seconds(claim) is None
+    assert claim_worktree(connection, "feat-x", request("claude-2")).how == "held"
+
+
+def test_a_holder_of_an_earlier_boot_of_this_machine_is_dead(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "_this_machine", ["machine-a"])
+    monkeypatch.setattr(host, "_this_boot", ["boot-a/pid:[1]"])
+    claim_worktree(connection, "feat-x", request("claude-1", os.getpid()))
+    monkeypatch.setattr(host, "_this_boot", ["boot-b/pid:[1]"])
+    assert claims.state(claims.current(connection, REPO, "feat-x")) == "dead"
+
+
+def test_a_holder_in_another_home_is_held_whatever_its_name(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ClaimRequest("claude-1", host.remote_holder("1f3a"))
+    claim_worktree(connection, "feat-x", asked)
+    monkeypatch.setenv("IMI_HOST", "home:1f3a")
+    claim = claims.current(connection, REPO, "feat-x")
+    assert (claims.state(claim), host.home_of(claim.host)) == ("held", "1f3a")
+    assert host.is_alive(claim.host, "other-boot/x", 1, "1") is None

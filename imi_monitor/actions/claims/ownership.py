@@ -171,7 +171,7 @@ def _outdated(context: Context, claim: Claim, agent: str, epoch: int | None) -> 
 
 def death(claim: Claim) -> str:
     """The proof that the holder is dead."""
-    if claim.boot and claim.boot.partition("/")[0] != host.boot().partition("/")[0]:
+    if claim.boot and host.is_other_boot(claim.boot):
         return "this machine was restarted since"
     return f"its process {claim.pid} is gone"
 
