@@ -191,14 +191,32 @@ def tree_hash(root: Path, skip: Sequence[str] = ()) -> dict[str, str]:
     return found
 
 
-def set_clock(monkeypatch: pytest.MonkeyPatch, to: datetime | Callable[[], datetime]) -> None:
-    """Let the program read this time of day from now on: a moment, or what a function returns then."""
-    monkeypatch.setattr(times, "clock", lambda: int((to if isinstance(to, datetime) else to()).timestamp() * 1e9))
+def set_clock(monkeypatch: pytest.MonkeyPatch, to: datetime | Callable[[], datetime | int]) -> None:
+    """Let the program read this time of day from now on: a moment, or what a function returns then (int: nanoseconds)."""
+
+    def read() -> int:
+        moment = to if isinstance(to, datetime) else to()
+        return moment if isinstance(moment, int) else int(moment.timestamp() * 1e9)
+
+    monkeypatch.setattr(times, "clock", read)
 
 
 def shift_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Set the program's time of day forward or back, seen from the true time; it goes on from there."""
     set_clock(monkeypatch, lambda: datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def use_temporary_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let this process and those that it starts make their temporary files in the folder."""
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))  # where this process has found out already
+
+
+def become_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the program take the files of this user for those of another one."""
+    other = os.geteuid() + 1
+    for name in ("getuid", "geteuid"):
+        monkeypatch.setattr(os, name, lambda: other)
 
 
 def wait_for(condition: Callable[[], object], seconds: float = LIMIT) -> None:

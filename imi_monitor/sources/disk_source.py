@@ -21,9 +21,6 @@ from imi_monitor.model.snapshot import DiskUse, Key
 from imi_monitor.sources.hints import DiskUseWanted, FilesChanged, Hint, RefreshRequested, RosterRead
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 
-_GRACE = 0.5  # seconds after it is wanted: a person who looks for another order passes this one
-_SHORTEST_PAUSE = 10.0  # seconds between a measurement and the next one of changed worktrees
-_TIME_SHARE = 0.05  # of the time is used for it while files change all the time
 _LONGEST_AGE = 600.0
 _TIMEOUT = 3600.0
 
@@ -33,7 +30,10 @@ class DiskSource(Source):
 
     name = "disk"
 
-    def __init__(self) -> None:
+    def __init__(self, *, grace: float = 0.5, shortest_pause: float = 10.0, time_share: float = 0.05) -> None:
+        self._grace = grace  # seconds after it is wanted: a person who looks for another order passes this one
+        self._shortest_pause = shortest_pause  # seconds between a measurement and the next one of changed worktrees
+        self._time_share = time_share  # of the time is used for it while files change all the time
         self.measured = 0  # how many worktrees were measured, for tests
         self._entries: dict[Key, RosterEntry] = {}
         self._uses: dict[Key, DiskUse] = {}
@@ -86,7 +86,7 @@ class DiskSource(Source):
             pause = None
             if self._wanted:
                 if self._due:
-                    await asyncio.sleep(_GRACE)
+                    await asyncio.sleep(self._grace)
                     if self._wanted and self._due:
                         return
                     continue
@@ -113,7 +113,7 @@ class DiskSource(Source):
         else:
             receiver.set_healthy(self.name)
         took = time.monotonic() - started
-        self._pause_ends = time.monotonic() + max(_SHORTEST_PAUSE, took / _TIME_SHARE)
+        self._pause_ends = time.monotonic() + max(self._shortest_pause, took / self._time_share)
 
     def folders_of(self, entry: RosterEntry) -> WorktreeFolders:
         """The folders of a worktree; others that lie inside of it are not its own."""

@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +19,7 @@ from imi_monitor import host, paths
 from imi_monitor.actions.housekeeping import backup_file
 from imi_monitor.model.errors import ImiError
 from imi_monitor.store import db, registry_copy, registry_identity
-from tests.helpers import ROOT, Repo, imi
+from tests.helpers import ROOT, Repo, imi, use_temporary_folder
 from tests.limits import LIMIT
 
 
@@ -231,8 +230,7 @@ def test_what_a_killed_backup_left_is_deleted_by_the_next_and_nothing_of_a_livin
 ) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    monkeypatch.setattr(tempfile, "tempdir", None)  # it is found out once
+    use_temporary_folder(monkeypatch, temporary)
 
     def leftovers() -> list[str]:
         places = (temporary, repo.path, Path(paths.state_dir()) / "backups")

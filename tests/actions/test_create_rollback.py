@@ -103,15 +103,12 @@ def test_a_rollback_deletes_a_branch_from_the_remote_with_its_upstream(
     cloned.git("fetch", "-q")
     before = picture(cloned)
 
-    def fails(*_: object, **__: object) -> None:
-        assert cloned.git("config", "branch.feat/x.remote") == "origin"
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(worktree_creation.worktrees, "register", fails)
+    upstreams: list[str] = []
+    fail_once(monkeypatch, "worktrees.register", lambda: upstreams.append(cloned.git("config", "branch.feat/x.remote")))
     with pytest.raises(RegistryError):
         feat(cloned, "x")
-    after = picture(cloned)
-    assert after == before
+    assert upstreams == ["origin"]
+    assert picture(cloned) == before
 
 
 def test_a_rollback_keeps_files_written_into_the_worktree(repo: Repo, tmp_path: Path) -> None:
@@ -125,19 +122,25 @@ def test_a_rollback_keeps_files_written_into_the_worktree(repo: Repo, tmp_path: 
     assert operations() == 0
 
 
+def fail_once(monkeypatch: pytest.MonkeyPatch, step: str, before: Callable[[], object] = lambda: None) -> None:
+    """Let this step of a creation in the registry fail the first time, as on a full or broken disk."""
+    room, _, name = step.partition(".")
+    real, failures = getattr(getattr(worktree_creation, room), name), [sqlite3.OperationalError("disk I/O error")]
+
+    def fails(*args: object, **options: object) -> object:
+        if failures:
+            before()
+            raise failures.pop()
+        return real(*args, **options)
+
+    monkeypatch.setattr(getattr(worktree_creation, room), name, fails)
+
+
 @pytest.mark.parametrize("step", ["worktrees.register", "events.record", "operations.finish"])
 def test_a_creation_is_reverted_when_the_registry_fails(repo: Repo, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     assert feat(repo, "first").path
     before = picture(repo)
-    room, _, name = step.partition(".")
-    real, fail = getattr(getattr(worktree_creation, room), name), [True]
-
-    def fails(*args: object, **options: object) -> object:
-        if fail.pop() if fail else False:
-            raise sqlite3.OperationalError("disk I/O error")
-        return real(*args, **options)
-
-    monkeypatch.setattr(getattr(worktree_creation, room), name, fails)
+    fail_once(monkeypatch, step)
     with pytest.raises(RegistryError):
         feat(repo, "x")
     assert picture(repo) == before

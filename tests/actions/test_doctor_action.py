@@ -6,7 +6,6 @@ import os
 import socket
 import sqlite3
 import subprocess
-import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from imi_monitor.actions.setup import doctor_action
 from imi_monitor.git.environment import git_path
 from imi_monitor.model.errors import GitError
 from imi_monitor.store import db, operations, registry_file, schema, worktrees
-from tests.helpers import imi, tree_hash
+from tests.helpers import imi, tree_hash, use_temporary_folder
 from tests.limits import LIMIT
 
 
@@ -251,7 +250,7 @@ def test_doctor_tries_to_write_and_to_make_a_worktree(
     found = checks(path)
     assert found["writing"]["state"] == "ok" and "makes worktrees" in found["git"]["says"]
     assert not list(tmp_path.glob("imi-doctor-*"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    use_temporary_folder(monkeypatch, tmp_path / "missing")
     broken = checks(path)["git"]
     assert broken["state"] == "fail" and "cannot make a worktree in a scratch repository" in broken["says"]
 

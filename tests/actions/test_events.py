@@ -21,7 +21,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.history import events_action as action
 from imi_monitor.model import times
 from imi_monitor.store import db, events
-from tests.helpers import ROOT, Repo, imi, imi_argv
+from tests.helpers import ROOT, Repo, imi, imi_argv, set_clock
 from tests.limits import LIMIT, read_rest
 
 
@@ -112,7 +112,7 @@ def test_events_are_filtered_by_time_and_number(registry: str, monkeypatch: pyte
     now = times.clock()
     for name, hours in (("days", 50), ("hours", 5), ("minutes", 0.2)):
         with monkeypatch.context() as patch:
-            patch.setattr(times, "clock", lambda hours=hours: int(now - hours * 3.6e12))
+            set_clock(patch, lambda hours=hours: int(now - hours * 3.6e12))
             put(registry, f"old.{name}")
 
     def found(since: str) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from imi_monitor import host
 from imi_monitor.actions import recovery
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.removal import safe_removal
 from imi_monitor.model.errors import GitError
 from imi_monitor.store import db, operations
 from tests.actions.removal_kit import act, remove, undo
@@ -24,6 +25,22 @@ def dead_process() -> host.ProcessIdentity:
     child.kill()
     child.wait(LIMIT)
     return who
+
+
+@pytest.fixture
+def recovered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The operations of removals that are recovered; the first cannot be."""
+    seen: list[str] = []
+
+    def recover(context: Context, operation: operations.Operation) -> str:
+        seen.append(operation.id)
+        if len(seen) == 1:
+            raise GitError("git has its day off")
+        db.transact(context.connection, operations.finish, operation.id)
+        return "settled"
+
+    monkeypatch.setattr(safe_removal, "recover", recover)
+    return seen
 
 
 def left_behind(context: Context, kind: str, data: dict[str, object], *, dead: bool = True) -> str:
@@ -81,24 +98,12 @@ def test_a_repository_that_is_gone(repo: Repo, tmp_path: Path) -> None:
     assert "does not exist" in line
 
 
-def test_a_failing_recovery_does_not_stop_the_next_one(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_recovery_does_not_stop_the_next_one(repo: Repo, recovered: list[str]) -> None:
     """An error in one does not keep the next from being settled."""
-    from imi_monitor.actions.removal import safe_removal
-
-    seen: list[str] = []
-
-    def recover(context: Context, operation: operations.Operation) -> str:
-        seen.append(operation.id)
-        if len(seen) == 1:
-            raise GitError("git has its day off")
-        db.transact(context.connection, operations.finish, operation.id)
-        return "settled"
-
-    monkeypatch.setattr(safe_removal, "recover", recover)
     with Context(str(repo.path)) as context:
         both = {left_behind(context, "remove", {}), left_behind(context, "remove", {})}
         lines = recovery.recover(context)
-        assert set(seen) == both
+        assert set(recovered) == both
         assert "git has its day off" in lines[0] and lines[1] == "settled"
 
 
@@ -112,19 +117,13 @@ def test_adopted_by_exactly_one(repo: Repo) -> None:
         assert not mine.abandoned
 
 
-def test_another_recovery_was_faster(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    from imi_monitor.actions.removal import safe_removal
-
-    def recover(*_: object) -> None:
-        raise AssertionError("two processes at one operation")
-
-    monkeypatch.setattr(safe_removal, "recover", recover)
+def test_another_recovery_was_faster(repo: Repo, monkeypatch: pytest.MonkeyPatch, recovered: list[str]) -> None:
     with Context(str(repo.path)) as context:
         left_behind(context, "remove", {})
         stale = operations.list_unfinished(context.connection)
         assert db.transact(context.connection, operations.adopt, stale[0])
         monkeypatch.setattr(operations, "list_unfinished", lambda _: stale)  # read before the other adopted it
-        assert recovery.recover(context) == []
+        assert recovery.recover(context) == [] == recovered
 
 
 def test_given_up_counts_as_abandoned(repo: Repo) -> None:

@@ -6,12 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT, imi, imi_argv
+from tests.helpers import ROOT, imi, imi_argv, use_temporary_folder
 from tests.limits import LIMIT, read_line
 from tests.ui import tmux_kit
 from tests.ui.tmux_kit import MISSING, Tmux
@@ -24,8 +23,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where demonstrations build their worlds, to see what stays."""
     folder = tmp_path / "room"
     folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", None)
+    use_temporary_folder(monkeypatch, folder)
     return folder
 
 

@@ -69,14 +69,8 @@ def test_each_worktree_uses_what_imi_disk_says(repo: Repo) -> None:
     run(main())
 
 
-@pytest.fixture
-def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first measurement starts at once."""
-    monkeypatch.setattr(disk_source, "_GRACE", 0.0)
-
-
 def test_nothing_is_measured_until_it_is_wanted_and_it_stops_when_it_no_longer_is(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, no_grace: None
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.worktree("feat-one")
     started: list[int] = []
@@ -88,7 +82,7 @@ def test_nothing_is_measured_until_it_is_wanted_and_it_stops_when_it_no_longer_i
         return ended[-1]
 
     async def main() -> None:
-        source, receiver = DiskSource(), DiskReceiver()
+        source, receiver = DiskSource(grace=0.0), DiskReceiver()
         monkeypatch.setattr(disk_source, "spawn", SimpleNamespace(spawn=spawn_recorded))
         async with running(source, receiver):
             source.handle_hint(RosterRead(entries_of(repo, "feat-one")))
@@ -108,19 +102,15 @@ def test_nothing_is_measured_until_it_is_wanted_and_it_stops_when_it_no_longer_i
     run(main())
 
 
-def test_a_changed_worktree_is_measured_again_after_the_pause_and_all_after_a_refresh(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, no_grace: None
-) -> None:
+def test_a_changed_worktree_is_measured_again_after_the_pause_and_all_after_a_refresh(repo: Repo) -> None:
     tree, other = repo.worktree("feat-one"), repo.worktree("feat-two")
 
     async def main() -> None:
-        source, receiver = DiskSource(), DiskReceiver()
+        source, receiver = DiskSource(grace=0.0, shortest_pause=0.0, time_share=1.0), DiskReceiver()
         async with running(source, receiver):
             source.handle_hint(RosterRead(entries_of(repo, "feat-one", "feat-two")))
             source.handle_hint(DiskUseWanted(True))
             await until(lambda: source.measured == 3, LIMIT)
-            monkeypatch.setattr(disk_source, "_SHORTEST_PAUSE", 0.0)
-            monkeypatch.setattr(disk_source, "_TIME_SHARE", 1.0)
             other.write("more.bin", "x" * 1_000_000)
             source.handle_hint(RefreshRequested())
             await until(lambda: source.measured == 6, LIMIT)
@@ -157,12 +147,12 @@ def test_a_folder_that_cannot_be_read_makes_it_more(repo: Repo) -> None:
 
 
 def test_a_folder_that_is_gone_or_a_process_that_fails_is_unknown(
-    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_grace: None
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = replace(entries_of(repo, "gone")[1], path=str(tmp_path / "nothing \udcff here"))
 
     async def main() -> None:
-        source, receiver = DiskSource(), DiskReceiver()
+        source, receiver = DiskSource(grace=0.0), DiskReceiver()
         async with running(source, receiver):
             source.handle_hint(RosterRead((gone,)))
             source.handle_hint(DiskUseWanted(True))

@@ -12,8 +12,10 @@ import pytest
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db, lost_registry, registry_file, registry_identity, schema
 from tests import registry_faults
+from tests.helpers import become_another_user
 from tests.store import imi_file
 from tests.store.crash_experiments import experiment
+from tests.store.other_releases import release_with
 
 
 @pytest.fixture
@@ -116,8 +118,7 @@ def test_a_link_names_the_same_registry(path: Path, tmp_path: Path) -> None:
 
 def test_a_ballast_of_another_user_is_no_trace(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     registry_faults.delete_registry(path)
-    me = os.geteuid()
-    monkeypatch.setattr(lost_registry.os, "geteuid", lambda: me + 1)
+    become_another_user(monkeypatch)
     assert lost_registry.list_traces(str(path)) == []
 
 
@@ -147,9 +148,7 @@ def test_a_ballast_that_is_a_link_or_a_pipe_is_no_trace_and_is_not_written(path:
 
 def test_an_older_registry_names_itself_when_it_is_migrated(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = path.with_name("old.db")
-    with monkeypatch.context() as then:
-        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:4])
-        then.setattr(schema, "VERSION", 4)
+    with release_with(schema.MIGRATIONS[:4]):
         db.connect(str(old)).close()
     assert str(old) not in dict(registry_file_names(path) or {})  # type: ignore[call-overload]
     made = ident(old)

@@ -17,7 +17,7 @@ import pytest
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db, events, registry_file, registry_health, schema
 from tests.audit_events import at_event
-from tests.helpers import ROOT, imi, tree_hash
+from tests.helpers import ROOT, become_another_user, imi, tree_hash
 from tests.store import imi_file
 
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 24, 1, 2
@@ -147,7 +147,7 @@ def test_a_read_only_folder_is_refused_by_access_check(path: str, monkeypatch: p
 )
 def test_a_registry_of_another_user_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     me = os.geteuid()
-    monkeypatch.setattr(registry_file.os, "geteuid", lambda: me + 1)
+    become_another_user(monkeypatch)
     assert f"belongs to another user (uid {me})" in refused(path, "registry-foreign")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from imi_monitor.store import db, registry_identity, schema
 from tests.store import imi_file
+from tests.store.other_releases import release_with
 
 
 def test_each_new_registry_has_an_id_of_its_own(tmp_path: Path) -> None:
@@ -23,15 +24,12 @@ def test_each_new_registry_has_an_id_of_its_own(tmp_path: Path) -> None:
     assert len(found) == 2 and None not in found
 
 
-def test_a_registry_of_iMi_and_an_older_one_of_imi_get_an_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_of_iMi_and_an_older_one_of_imi_get_an_id(tmp_path: Path) -> None:
     path = tmp_path / "iMi.db"
     imi_file.make(path)
-    with monkeypatch.context() as then:
-        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:4])
-        then.setattr(schema, "VERSION", 4)
-        with closing(db.connect(str(path))) as connection:
-            assert registry_identity.registry_id(connection) is None
-            assert registry_identity.generation(connection) == 0
+    with release_with(schema.MIGRATIONS[:4]), closing(db.connect(str(path))) as connection:
+        assert registry_identity.registry_id(connection) is None
+        assert registry_identity.generation(connection) == 0
     with closing(db.connect(str(path))) as connection:
         made = registry_identity.registry_id(connection)
     with closing(db.connect(str(path))) as connection:

@@ -9,8 +9,8 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tests.limits import join
 from tests.store import imi_file
 from tests.store.claim_kit import request
 from tests.store.crash_experiments import experiment
+from tests.store.other_releases import release_with
 
 
 def all_statements() -> list[str]:
@@ -118,21 +119,18 @@ def test_a_registry_of_version_1_is_migrated_with_its_rows(
 ) -> None:
     path = tmp_path / "iMi.db"
     imi_file.make(path)
-    with monkeypatch.context() as then:
-        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
-        then.setattr(schema, "VERSION", 1)
-        with closing(db.connect(str(path))) as connection:
-            me = host.identify_process(os.getpid())
-            connection.execute(
-                "INSERT INTO claims (repo_name, worktree_name, agent_id, epoch, claimed_at, host, boot, pid, pid_started)"
-                " VALUES ('coolcode', 'pr-123', 'claude-1', 1, '1', ?, ?, ?, ?)",
-                (me.host, me.boot, me.pid, me.started),
-            )
-            connection.execute(
-                "INSERT INTO claim_history (repo_name, worktree_name, epoch, agent_id, host, claimed_at)"
-                " VALUES ('coolcode', 'pr-123', 1, 'claude-1', ?, '1')",
-                (me.host,),
-            )
+    with release_with(schema.MIGRATIONS[:1]), closing(db.connect(str(path))) as connection:
+        me = host.identify_process(os.getpid())
+        connection.execute(
+            "INSERT INTO claims (repo_name, worktree_name, agent_id, epoch, claimed_at, host, boot, pid, pid_started)"
+            " VALUES ('coolcode', 'pr-123', 'claude-1', 1, '1', ?, ?, ?, ?)",
+            (me.host, me.boot, me.pid, me.started),
+        )
+        connection.execute(
+            "INSERT INTO claim_history (repo_name, worktree_name, epoch, agent_id, host, claimed_at)"
+            " VALUES ('coolcode', 'pr-123', 1, 'claude-1', ?, '1')",
+            (me.host,),
+        )
         before = shape(path)
     assert before["version"] == 1 and "sessions" not in before["columns"]
     with closing(sqlite3.connect(path)) as connection:
@@ -153,17 +151,14 @@ def test_version_4_adds_the_attempts_of_earlier_claims(
 ) -> None:
     path = tmp_path / "iMi.db"
     imi_file.make(path)
-    with monkeypatch.context() as then:
-        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:3])
-        then.setattr(schema, "VERSION", 3)
-        with closing(db.connect(str(path))) as connection:
-            connection.executescript("""
-            INSERT INTO claim_history (repo_name, worktree_name, epoch, agent_id, task_id, host, claimed_at, released_at,
-            ended) VALUES ('app', 'x', 1, 'a', 'T-1', 'h', '1', '2', 'released'), ('app', 'x', 2, 'a', NULL, 'h', '3', '4',
-            'released'), ('app', 'x', 3, 'a', 'T-3', 'h', '5', NULL, NULL), ('app', 'y', 1, 'b', 'T-4', 'h', '6', NULL, NULL);
-            INSERT INTO claims (repo_name, worktree_name, agent_id, epoch, task_id, claimed_at, heartbeat_at)
-            VALUES ('app', 'x', 'a', 3, 'T-5', '5', '8'), ('app', 'y', 'b', 1, 'T-4', '6', '9');
-            """)
+    with release_with(schema.MIGRATIONS[:3]), closing(db.connect(str(path))) as connection:
+        connection.executescript("""
+        INSERT INTO claim_history (repo_name, worktree_name, epoch, agent_id, task_id, host, claimed_at, released_at,
+        ended) VALUES ('app', 'x', 1, 'a', 'T-1', 'h', '1', '2', 'released'), ('app', 'x', 2, 'a', NULL, 'h', '3', '4',
+        'released'), ('app', 'x', 3, 'a', 'T-3', 'h', '5', NULL, NULL), ('app', 'y', 1, 'b', 'T-4', 'h', '6', NULL, NULL);
+        INSERT INTO claims (repo_name, worktree_name, agent_id, epoch, task_id, claimed_at, heartbeat_at)
+        VALUES ('app', 'x', 'a', 3, 'T-5', '5', '8'), ('app', 'y', 'b', 1, 'T-4', '6', '9');
+        """)
     assert opened(path) == whole
     with closing(db.connect(str(path))) as connection:
         kept = connection.execute(
@@ -178,14 +173,10 @@ def test_version_4_adds_the_attempts_of_earlier_claims(
 
 
 @pytest.fixture
-def later_release(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def later_release() -> Iterator[Callable[..., None]]:
     """Makes this imi a later release with these further migrations."""
-
-    def release(*migrations: str) -> None:
-        monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, *migrations))
-        monkeypatch.setattr(schema, "VERSION", len(schema.MIGRATIONS))
-
-    return release
+    with ExitStack() as stack:
+        yield lambda *migrations: stack.enter_context(release_with((*schema.MIGRATIONS, *migrations)))
 
 
 def test_an_older_registry_gets_the_missing_migrations(tmp_path: Path, later_release: Callable[..., None]) -> None:

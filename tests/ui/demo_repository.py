@@ -26,6 +26,7 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.sources.files import change_coalescer
 from imi_monitor.store import claim_queue, db
+from tests.helpers import set_clock
 from tests.ui import sample_snapshots
 
 SHOWN = "/home/ada/code/ws"  # in place of the real folder, which has as many characters
@@ -93,7 +94,7 @@ def _clock() -> Iterator[_Clock]:
     """Times are those of the script, and a file written twice within a real second counts as two changes."""
     clock = _Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(times, "clock", lambda: clock.now)
+        set_clock(patch, lambda: clock.now)
         patch.setattr(change_coalescer, "QUIET", 0.0)
         patch.setattr(os, "urandom", random.Random(7).randbytes)  # of which ids are made
         yield clock

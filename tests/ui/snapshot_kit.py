@@ -22,14 +22,13 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from imi_monitor.actions.context import Context
-from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui import command_conditions, command_log, menu_entries
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import OpenContextAt
-from tests.helpers import ROOT
+from tests.helpers import ROOT, set_clock
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.demo_repository import shop
 
@@ -97,7 +96,7 @@ def _with_sessions(picture: Picture) -> str:
 
 
 def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(times, "clock", sample_snapshots.clock)
+    set_clock(monkeypatch, sample_snapshots.clock)
     ours = {"TZ": "UTC", "IMI_HOST": sample_snapshots.HOST, "IMI_AGENT_ID": "ada", "USER": "ada", "VISUAL": "/bin/sh"}
     for name, value in {**ours, "TERM": "xterm-256color", "COLORTERM": "truecolor"}.items():
         monkeypatch.setenv(name, value)

@@ -306,17 +306,10 @@ def test_diff_of_a_deleted_worktree_says_so(feat: Repo, repo: Repo, tmp_path: Pa
     run_view(repo, "d", play)
 
 
-def test_e_opens_the_editor_at_the_line(
-    feat: Repo, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from imi_monitor.ui import editor
-
-    asked: list[tuple[str, str, int | None]] = []
-    monkeypatch.setattr(editor, "edit", lambda _app, root, path, line=None: asked.append((root, path, line)))
-
+def test_e_opens_the_editor_at_the_line(feat: Repo, repo: Repo, edited: list[tuple[str, str, int | None]]) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "return 2" in screen_text(app))
         await pilot.press("n", "j", "j", "j", "j", "e")
-        assert asked == [(os.path.realpath(feat.path), "src/api.py", 2)]
+        assert edited == [(os.path.realpath(feat.path), "src/api.py", 2)]
 
     run_view(repo, "d", play)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from imi_monitor.ui import editor
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.views.files_view import FilesView
@@ -65,14 +64,11 @@ def test_enter_opens_its_diff_and_the_cursor_stays_on_its_file(feat: Repo, repo:
     run_view(repo, "f", play)
 
 
-def test_e_opens_the_editor_on_the_file(feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(editor, "edit", lambda _app, _root, path, line=None: asked.append(path))
-
+def test_e_opens_the_editor_on_the_file(feat: Repo, repo: Repo, edited: list[tuple[str, str, int | None]]) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "new.txt" in screen_text(app))
         await pilot.press("e")
-        assert asked == ["README.md"]
+        assert [path for _, path, _ in edited] == ["README.md"]
 
     run_view(repo, "f", play)
 

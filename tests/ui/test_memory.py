@@ -12,6 +12,7 @@ import pytest
 
 from imi_monitor.command_table import ACTIONS, VIEWS
 from tests.helpers import Repo, imi
+from tests.limits import LIMIT
 from tests.ui.pty_kit import Terminal
 from tests.ui.pty_kit import imi as imi_argv
 
@@ -61,18 +62,27 @@ def test_memory_does_not_grow_with_openings_of_the_help(repo: Repo) -> None:  # 
     """As broken it grew by 0.35 MB with each opening: a cache of Textual kept the painted lines of closed screens."""
     with started(repo) as terminal:
         terminal.until(b"fix-bug")
-        assert growth(terminal, cycle([("?", "?")]), 160) < 5
-        terminal.send(b"q")
-        assert terminal.ended() == 0
+        assert growth(terminal, cycle([("?", "?")]), 60) < 5
+        assert quit_dashboard(terminal) == 0
 
 
 @pytest.mark.soak
 def test_memory_does_not_grow_with_two_thousand_openings_and_a_day_of_work(repo: Repo) -> None:  # K1
     with started(repo) as terminal:
         terminal.until(b"fix-bug")
-        assert growth(terminal, work_between(repo, all_screens()), 2000) < 5
-        terminal.send(b"q")
-        assert terminal.ended() == 0
+        grown = growth(terminal, work_between(repo, all_screens()), 2000)
+        print(f"{grown:.1f} MB in the second half, {resident_mb(terminal.process.pid):.0f} MB at the end")
+        assert grown < 5
+        assert quit_dashboard(terminal) == 0
+
+
+def quit_dashboard(terminal: Terminal) -> int:
+    """Close what is open and quit; an escape that a busy machine reads together with the q is alt+q, so both are repeated."""
+    end = time.monotonic() + LIMIT
+    while terminal.process.poll() is None and time.monotonic() < end:
+        press(terminal, ESCAPE)
+        press(terminal, "q")
+    return terminal.ended()
 
 
 def all_screens() -> list[tuple[str, str]]:

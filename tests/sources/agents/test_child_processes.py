@@ -54,8 +54,9 @@ def test_what_the_children_say(
     assert [one.state for one in added] == ([] if state is None else [state])
 
 
-def test_nothing_is_looked_up_where_the_state_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_processes, "has_child_since", lambda process, since: pytest.fail("looked up"))
+def test_children_say_nothing_where_the_state_is_known(tmp_path: Path) -> None:
     now, known = time.time(), Evidence("transcript", RUNNING, fields.at(0), "x")
-    for one in (sighting(now, alive=None), sighting(now, evidence=(known,)), sighting(now, pid=None)):
-        assert with_child_evidence(one, [agent(os.getpid())], now) is one
+    with running([SLEEP, "60"], tmp_path):
+        assert with_child_evidence(sighting(now), [agent(os.getpid())], now).evidence[1:]
+        for one in (sighting(now, alive=None), sighting(now, evidence=(known,)), sighting(now, pid=None)):
+            assert with_child_evidence(one, [agent(os.getpid())], now) is one

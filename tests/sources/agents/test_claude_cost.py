@@ -63,9 +63,9 @@ def billed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bill]:
         return asked
 
     with monkeypatch.context() as patch:
+        for name in ("scandir", "listdir"):
+            patch.setattr(os, name, listed(name))
         patch.setattr(builtins, "open", opened)
-        patch.setattr(os, "scandir", listed("scandir"))
-        patch.setattr(os, "listdir", listed("listdir"))
         yield bill
 
 

@@ -27,6 +27,7 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, S
 from imi_monitor.sources.agents.gemini.reader import GeminiReader
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
 from tests.audit_events import recorded
+from tests.helpers import use_temporary_folder
 from tests.limits import LIMIT, read_line
 from tests.sources.agents.fakes import gemini as fake
 from tests.sources.agents.reader_kit import truth
@@ -375,7 +376,7 @@ def test_a_headless_request_that_failed_is_failed(home: Home, monkeypatch: pytes
     home.project()
     folder = home.path / "tmp"
     folder.mkdir()
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(folder))
+    use_temporary_folder(monkeypatch, folder)
     prompt = {"id": "1", "type": "user", "content": [{"text": "do it"}], "timestamp": times.stamp()}
     head = {"sessionId": ID, "startTime": times.stamp(), "kind": "main"}
     path = home.write(b"".join(json.dumps(one).encode() + b"\n" for one in (head, prompt)))

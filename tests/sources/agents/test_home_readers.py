@@ -17,6 +17,7 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, 
 from imi_monitor.sources.agents.claude import reader as claude
 from imi_monitor.sources.agents.home_readers import HomeReaders
 from imi_monitor.sources.agents.process_scan import ProcessScan
+from tests.helpers import become_another_user
 from tests.sources.agents.fake_processes import named, running, soon
 from tests.sources.agents.reader_kit import process, truth, world
 
@@ -77,8 +78,7 @@ def test_a_process_of_another_home_is_read_there_and_by_itself(homes: Homes) -> 
 
 
 def test_a_home_of_another_user_is_not_read(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
-    user = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    become_another_user(monkeypatch)
     assert homes.read(homes.one(2, HOME=str(homes.tmp / "other"))) == []
     assert len(homes.made) == 1
 
