@@ -44,6 +44,7 @@ from imi_monitor.ui.panels.worktrees_panel import group_of_row
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.saved_layout import LayoutFile, SavedLayout
 from imi_monitor.ui.textual_internals import CrashSafeApp, TerminalDriver, log_error
+from imi_monitor.ui.typed_keys import TypedKeys
 from imi_monitor.ui.widgets.key_bar import KeyHint
 from imi_monitor.ui.widgets.row_list import RowList
 
@@ -101,6 +102,7 @@ class ImiApp(CrashSafeApp):
         self._handlers = (self.agent_commands, self.worktree_commands, ListCommands(self), DisplayCommands(self))
         self.layout_file = LayoutFile(self, self.preferences.state_file, self._layout)
         self._connect = connect
+        self.typed_keys = TypedKeys(self, super().on_event)
         self._read_only = read_only
         self._timer: Timer | None = None
         self._drawn_at = 0.0  # when a snapshot was drawn last
@@ -183,6 +185,12 @@ class ImiApp(CrashSafeApp):
     def exit(self, *args: Any, **options: Any) -> None:
         self.layout_file.flush()
         super().exit(*args, **options)
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
+            await self.typed_keys.take(event)
+        else:
+            await super().on_event(event)
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""When the dashboard of a test is idle: its event loop has nothing left to run, and the functions in its threads are done.
+"""When the dashboard of a test is idle: its event loop has nothing left to run, its keys have had their effect, and
+the functions in its threads are done.
 
 Textual's pilot takes a process that uses little processor time for an idle one. On a busy machine a process that has a lot
 to do uses little as well, and the test goes on too early.
@@ -10,6 +11,10 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from textual._context import active_app
+
+from imi_monitor.ui.app import ImiApp
 
 SOON = 0.02  # seconds; the screen is updated 60 times in a second, and a later timer belongs to a clock
 _MOST_TIMERS = 10  # a timer that always returns soon does not count as work
@@ -26,6 +31,9 @@ async def wait_for_idle(min_sleep: float = 0, max_sleep: float = 1, *, soon: flo
         await asyncio.sleep(0)
         if loop._ready:
             continue
+        if keys_are_handled():
+            await asyncio.sleep(0.001)
+            continue
         if threads_work(loop) and loop.time() < busy_until:
             await asyncio.sleep(0.001)
         elif (delay := next_timer(loop, soon)) is not None and timers < _MOST_TIMERS:
@@ -33,6 +41,12 @@ async def wait_for_idle(min_sleep: float = 0, max_sleep: float = 1, *, soon: flo
             await asyncio.sleep(delay)
         else:
             return
+
+
+def keys_are_handled() -> bool:
+    """Whether the dashboard has not done yet what the keys so far do."""
+    app = active_app.get(None)
+    return isinstance(app, ImiApp) and app.typed_keys.busy
 
 
 def threads_work(loop: Any) -> bool:

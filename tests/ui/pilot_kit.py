@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from textual.strip import Strip
 
 from imi_monitor import engine, paths
 from imi_monitor.actions.context import Context
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.commands import textual_key
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views.view import View
@@ -52,6 +54,15 @@ async def wait_until(pilot: Pilot[Any], true: Callable[[], object], seconds: flo
                 await pilot.pause(0.05)
     except TimeoutError:
         pytest.fail(f"did not happen; on the screen:\n{screen_text(pilot.app)}")
+
+
+def type_at_once(app: ImiApp, *keys: str) -> None:
+    """Send keys as a terminal does that has them all at once: none waits for the effect of the one before."""
+    assert app._driver is not None
+    for key in keys:
+        event = events.Key(textual_key(key), key if len(key) == 1 else None)
+        event.set_sender(app)
+        app._driver.send_message(event)
 
 
 def screen_text(app: Any) -> str:

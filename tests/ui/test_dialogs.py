@@ -545,6 +545,7 @@ def test_hostile_text_is_sanitised_in_dialogs(repo: Repo, payload: str, size: tu
         await wait_until(pilot, lambda: "✗ failed" in screen_text(app))
         assert harmless(screen_text(app))
         await pilot.press("escape")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         shown(app, repo, Hostile(), names=[payload, "other"])
         await wait_until(pilot, lambda: "0 of 2 can be done" in screen_text(app))
         app.screen.query_one("#act").focus()

@@ -80,11 +80,7 @@ def test_claim_release_remove_undo_review(
 
 def select(tmux: Tmux, name: str) -> None:
     """Filter for it and put the cursor there, as a person in a hurry does."""
-    tmux.keys("/")
-    tmux.rest()
-    tmux.text(name)
-    tmux.rest()
-    tmux.keys("Enter")
+    tmux.text(f"/{name}\r")
     tmux.until(name)
     tmux.keys("Escape")
     tmux.rest()  # an escape right before a letter would be one key

@@ -98,12 +98,11 @@ class Tmux:
             time.sleep(0.05)
 
     def asked(self) -> None:
-        """A dialog is open and has its focus."""
+        """A dialog is open."""
         self.until("Cancel")
-        self.rest()
 
     def rest(self) -> None:
-        """Until nothing moves any more: keys that come sooner than the focus go where it was."""
+        """Until nothing moves any more."""
         before = self.screen()
         while (now := (time.sleep(0.4), self.screen())[1]) != before:
             before = now

@@ -74,7 +74,6 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
         self._action_run: ActionRun | None = None
         self._started_at = 0.0
         self._progress = ""
-        self._opens = True  # keys may come that were typed before it had a focus
         self._previews_shown = False  # for the values in the fields
         self._submits_later = False  # enter was pressed before it was known what can be done
         self._outcome: Outcome | None = None  # of several worktrees: shown before it is returned
@@ -137,33 +136,21 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
         # its line is reserved, so that no button moves when it appears
         override.display, override.visible = type(self._action).override is not Action.override, False
         self._focus_harmless()
-        self.call_later(self._opened)  # behind the keys that wait already
         self._offer_choices()
         self._update_preview()
-
-    def _opened(self) -> None:
-        self._opens = False
 
     def _focus_harmless(self) -> None:
         """Focus the first field to type in; else the button for leaving if the action is dangerous."""
         (self.form.first() or self.query_one("#leave" if self._action.dangerous else "#act")).focus()
 
     def on_key(self, event: events.Key) -> None:
-        """Pass on what no widget has taken: keys typed before the dialog had a focus, and a name typed on a button.
-
-        The name is the one that overrides a refusal; its field appears with the first letter.
-        """
-        focused, override = self.focused, self.query_one("#override", TextField)
-        if event.is_printable and isinstance(focused, Button) and override.display and self._action_run is None:
+        """Take a letter typed on a button as the first one of the name that overrides a refusal."""
+        override = self.query_one("#override", TextField)
+        if event.is_printable and isinstance(self.focused, Button) and override.display and self._action_run is None:
             override.visible = True
             override.focus()
-            focused = override
-        if isinstance(focused, Input) and event.is_printable:  # an Input takes what it gets itself
             event.stop()
-            focused.post_message(events.Key(event.key, event.character))
-        elif isinstance(focused, Input) and event.key == "enter" and self._opens:
-            event.stop()
-            self._submits_later = True
+            override.post_message(events.Key(event.key, event.character))
 
     def on_resize(self) -> None:
         """Let the text scroll, so that title and buttons are always visible."""
