@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import host
-from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, EXACT, FAILED, GUESS, RUNNING, UNKNOWN, WAITING
+from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, EXACT, FAILED, GUESS, LIKELY, RUNNING, UNKNOWN, WAITING
 from imi_monitor.sources.agents.agent_reader import AgentProcess
 from imi_monitor.sources.agents.claude import live_registry as claude_places
 from tests.sources.agents.claude_kit import Scene, a_dead_pid
@@ -90,12 +90,22 @@ def test_a_normal_end_takes_the_entry_away(scene: Scene) -> None:
     assert scene.agent().facts.ended_at is None, "resumed, it has not ended"
 
 
-def test_a_session_that_ended_before_the_first_read(scene: Scene) -> None:
-    """SIGHUP removes the entry; the transcript still says `running`."""
+def test_a_session_that_was_closed_before_the_first_read(scene: Scene) -> None:
+    """Esc while it tries again leaves no record, so the turn is open; the totals follow it when the session is closed."""
     claude = scene.claude()
     claude.start()
     claude.prompt("x")
+    scene.wait(5)
     claude.leave()
+    one = scene.agent(whole=True).truth
+    assert (one.state, one.confidence, one.detail, one.ended) == (CANCELLED, LIKELY, "closed", True)
+
+
+def test_a_session_that_vanished_before_the_first_read(scene: Scene) -> None:
+    claude = scene.claude()
+    claude.start()
+    claude.prompt("x")
+    os.unlink(claude.entry)
     agent = scene.agent(whole=True)
     assert (agent.state, agent.truth.ended) == (DEAD, True), "a version that lists itself, and is not listed, is gone"
 

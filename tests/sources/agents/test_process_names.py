@@ -51,6 +51,7 @@ HELPERS = [
     ("claude", ["claude", "bg-pty-host", "--x"]),
     ("claude", ["/x/claude", "--bg-spare"]),
     ("codex", ["/x/codex", "app-server", "--listen", "unix://"]),
+    ("codex", ["codex-linux-sandbox", "--sandbox-policy-cwd", "/w", "--command-cwd", "/w", "--", "/bin/bash"]),
     ("codex", ["node", "/usr/bin/codex", "-c", "a=b", "app-server"]),
     ("claude", ["claude", "mcp", "serve"]),
     ("goose", ["goose", "-dir", "migrations", "up"]),

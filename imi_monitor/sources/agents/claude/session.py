@@ -10,6 +10,7 @@ from typing import Final
 from imi_monitor.model.agent import (
     CANCELLED,
     COMPLETED,
+    DEAD,
     NOTHING_ASKED,
     RESTING,
     RUNNING,
@@ -266,8 +267,14 @@ class ClaudeSession:
         return found
 
     def _closed_evidence(self) -> list[Evidence]:
-        """The end of a session that was at its prompt when its process removed its entry; a killed one leaves it."""
-        last = self.life.entry
+        """The end of a session that was at its prompt when its process removed its entry; a killed one leaves it.
+
+        Of a session whose entry was not seen, the transcript only shows that it was closed, not whether it worked then.
+        """
+        last, closed_at = self.life.entry, self.transcript.reducer.ended_at if self.transcript else None
+        if last is None and closed_at is not None:
+            says = "its totals, which are written when it is closed, follow the open turn"
+            return [Evidence("transcript", CANCELLED, closed_at, says, "closed", or_else=frozenset({DEAD}))]
         if last is None or last.status != "idle" or last.at is None:
             return []
         says = f"{last.file} said idle, and was removed in order"

@@ -22,7 +22,9 @@ from imi_monitor.sources.agents.codex.session import (
     recent_rollouts,
     thread_of,
 )
+from imi_monitor.sources.agents.codex.thread_log import ThreadLog
 from imi_monitor.sources.agents.codex.thread_owners import ThreadCandidate, ThreadLocks, ThreadOwners, ThreadProcess
+from imi_monitor.sources.agents.codex.unprompted import UnpromptedTerminals
 
 _MOST_NEW = 40  # threads that are read for the first time in one call
 _MOST_HEADS = 4000
@@ -34,8 +36,9 @@ PROGRAM = AgentProgram(
     "codex",
     ("/@openai/codex",),
     frozenset({"app-server", "mcp-server", "mcp", "login", "completion"}),
-    # the server's folder is the one in which it was started, whatever its threads work on
-    helpers_anywhere=frozenset({"app-server"}),
+    # the server's folder is the one in which it was started, whatever its threads work on; commands run in a sandbox of
+    # its own, which has its name
+    helpers_anywhere=frozenset({"app-server", "sandbox-policy-cwd"}),
     titles=((re.compile(r"\bAction Required\b"), WAITING), (re.compile(r"^[\u2800-\u28ff]"), RUNNING)),  # a spinner
     folder_title=COMPLETED,
     home_variables=("CODEX_HOME",),
@@ -56,6 +59,8 @@ class CodexReader:
         self._locks = ThreadLocks("")
         self._owners = ThreadOwners()
         self._daemon = CodexDaemon("")
+        self._log = ThreadLog("")
+        self._unprompted = UnpromptedTerminals("")
         self._heads: dict[str, ThreadContext] = {}  # rollout -> its first line, of any worktree
         self._asked: set[str] = set()  # locked threads that were looked up in the index
         self._places: dict[str, str | None] = {}  # cwd -> real path; None outside of the worktrees
@@ -85,7 +90,10 @@ class CodexReader:
         self.has_more = bool(self._with_more()) or any(not one.was_read for one in self.threads.values())
         helpers = self._helpers(threads, processes)
         shown = [one for one in threads if self._is_shown(one, processes[one.id])]
-        return [self._sighting(one, processes[one.id], helpers.get(one.id, ()), context) for one in shown]
+        found = [self._sighting(one, processes[one.id], helpers.get(one.id, ()), context) for one in shown]
+        taken = {one.pid for one in processes.values()}
+        daemon = os.path.exists(self._daemon.path)
+        return [*found, *self._unprompted.find(context, self._locks, self.threads.keys(), taken, daemon)]
 
     def close(self) -> None:
         """Disconnect from the daemon."""
@@ -101,6 +109,7 @@ class CodexReader:
             self._home, self.threads, self._heads = home, {}, {}
             self._locks = ThreadLocks(os.path.join(home, "thread-writer-locks"))
             self._daemon = CodexDaemon(os.path.join(home, "app-server-control", "app-server-control.sock"))
+            self._log, self._unprompted = ThreadLog(home), UnpromptedTerminals(home)
         if context.roots != self._roots:
             self._roots, self._places = context.roots, {}
 
@@ -263,7 +272,7 @@ class CodexReader:
             pid_started=process.started,
             alive=process.alive,
             last_alive=fields.at(thread.modified_at) if process.alive is False and thread.modified_at else None,
-            evidence=tuple(self._evidence(thread, helpers, context)),
+            evidence=tuple(self._evidence(thread, process, helpers, context)),
             facts=facts,
             events=thread.take_events(),
             process_began=process.began,
@@ -282,7 +291,7 @@ class CodexReader:
         return found
 
     def _evidence(
-        self, thread: CodexThread, helpers: Iterable[CodexThread], context: ReadContext
+        self, thread: CodexThread, process: ThreadProcess, helpers: Iterable[CodexThread], context: ReadContext
     ) -> Iterator[Evidence]:
         own = self._daemon_evidence(thread, context)
         below = (self._daemon_evidence(one, context) for one in helpers)
@@ -295,7 +304,24 @@ class CodexReader:
         if recorded is None and thread.reducer.unknown:
             recorded = last_turn(self._home, thread.id)
         if recorded is not None:
-            yield recorded
+            yield self._with_approval(thread, _with_background(recorded, thread, process))
+
+    def _with_approval(self, thread: CodexThread, found: Evidence) -> Evidence:
+        """The evidence of an open call, certain once its approval was answered."""
+        call = thread.reducer.only_call
+        since = fields.seconds(call.at) if call is not None else None
+        if WAITING not in found.or_else or since is None or not self._log.is_answered(thread.id, since):
+            return found
+        says = f"{found.says}; its log says that the approval was answered"
+        return replace(found, says=says, detail=None, or_else=frozenset())
+
+
+def _with_background(found: Evidence, thread: CodexThread, process: ThreadProcess) -> Evidence:
+    """The evidence of a turn that is over, with the command that runs on after it."""
+    left = thread.reducer.background(process.began) if process.alive is not False else None
+    if found.state != COMPLETED or found.detail is not None or left is None:
+        return found
+    return replace(found, detail=f"a command runs on in the background: {left}")
 
 
 def _touched_rollouts(touched: Iterable[str], days: Sequence[str], since: float) -> Iterator[str]:

@@ -34,6 +34,8 @@ from imi_monitor.sources.agents.foreign_files import WrittenFiles
 
 _MOST_UNMATCHED = 500
 _MOST_EVENTS = 5000  # of one poll
+_MOST_HEAD = 300  # characters of a result in which a command is said to run on
+_RUNS_ON = re.compile(r"^Process running with session ID \d+", re.MULTILINE)
 _MARKS_TURNS = re.compile(r"[1-9]|0\.(1[0-9]{2}|[2-9][0-9]{2}|[1-9][0-9]{3})\b")  # versions that record turns
 _TITLE_TASK = "Generate a concise, single-line task title"  # a prompt of Codex itself; such a thread is no agent
 _ENDS = {"completed": COMPLETED, "failed": FAILED, "cancelled": CANCELLED}
@@ -59,6 +61,7 @@ class CodexReducer:
         self._label = label
         self._events: list[AgentEvent] = []
         self._open: dict[str, AgentEvent] = {}
+        self._background: dict[str, AgentEvent] = {}  # calls that were answered while their command runs on
         self._unmatched: dict[str, AgentEvent] = {}  # results of unread calls, or second results
         self._end: AgentEvent | None = None
         self._marks_turns = False  # see _MARKS_TURNS
@@ -140,6 +143,7 @@ class CodexReducer:
             item = replace(item, files=())  # not written yet
         elif item.kind == "tool_finished" and item.tool and item.tool.id:
             known = self._open.pop(item.tool.id, None)
+            self._follow_background(item, item.tool.id, known)
             if known is None:
                 self._keep_unmatched(item, item.tool.id)
                 return
@@ -157,6 +161,13 @@ class CodexReducer:
             self.turn_at = item.at
         self._continue_turn(item.at)
         return item
+
+    def _follow_background(self, item: AgentEvent, call: str, known: AgentEvent | None) -> None:
+        """A command that takes long is answered early, and its end is recorded as a second result."""
+        if known is not None and _RUNS_ON.search((item.text or "")[:_MOST_HEAD]):
+            self._background[call] = known
+        else:
+            self._background.pop(call, None)
 
     def _keep_unmatched(self, item: AgentEvent, call: str) -> None:
         """A result without its call: a second result, of an ended turn, or of a call that is not read yet. No event."""
@@ -201,6 +212,15 @@ class CodexReducer:
     @property
     def working(self) -> bool:
         return self._active
+
+    @property
+    def only_call(self) -> AgentEvent | None:
+        """The open call, if there is only one."""
+        return next(iter(self._open.values())) if len(self._open) == 1 else None
+
+    def background(self, since: str | None) -> ToolCall | None:
+        """A command that was called since then and runs on after its turn."""
+        return next((one.tool for one in self._background.values() if since is None or one.at >= since), None)
 
     @property
     def asks(self) -> str | None:

@@ -116,7 +116,7 @@ class IndexRow:
 
 def index_rows(home: str, since: float, also: Iterable[str]) -> list[IndexRow]:
     """The threads updated since then, and those named in `also`. Columns that are missing in a version are None."""
-    database = _newest_database(home, "state")
+    database = newest_database(home, "state")
     if database is None:
         return []
     named = [name for name in also if len(name) < 100][:_MOST_ROWS]
@@ -129,7 +129,7 @@ def index_rows(home: str, since: float, also: Iterable[str]) -> list[IndexRow]:
 
 def last_turn(home: str, thread: str) -> Evidence | None:
     """The state of a thread's last turn, for a rollout in an unknown format."""
-    database = _newest_database(home, "thread_history")
+    database = newest_database(home, "thread_history")
     question = "SELECT * FROM thread_turns WHERE thread_id = ? ORDER BY started_at DESC, rollout_ordinal DESC LIMIT 1"
     row = next(iter(rows(database, question, thread)), None) if database else None
     state = _TURN_STATES.get(str(row.get("status"))) if row else None
@@ -154,7 +154,7 @@ def _index_row(row: dict[str, object]) -> IndexRow | None:
     )
 
 
-def _newest_database(home: str, name: str) -> str | None:
+def newest_database(home: str, name: str) -> str | None:
     """`state_5.sqlite`: a new version uses a higher number and leaves the old file."""
     shape = re.compile(rf"{name}_(\d+)\.sqlite$")
     try:

@@ -156,7 +156,7 @@ class ThreadOwners:
     """The process of each thread, kept from read to read."""
 
     def __init__(self) -> None:
-        self._pairs = SessionPairs(resumes=_resumes)
+        self._pairs = SessionPairs(resumes=is_resumed)
 
     def find(
         self, threads: Sequence[ThreadCandidate], locks: ThreadLocks, context: ReadContext
@@ -202,8 +202,9 @@ def _lock_holder(locks: ThreadLocks, thread: str) -> int | None:
     return lock.pid if lock else None
 
 
-def _resumes(words: Sequence[str]) -> bool:
-    return "resume" in words[1:_FIRST_WORDS]
+def is_resumed(words: Sequence[str]) -> bool:
+    """True if the command line continues an older thread."""
+    return not {"resume", "fork"}.isdisjoint(words[1:_FIRST_WORDS])
 
 
 def _in_its_folder(process: AgentProcess) -> AgentProcess:
