@@ -9,6 +9,10 @@ import os
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _LINUX = sys.platform.startswith("linux")
 MOUNT_LIST = "/proc/self/mountinfo"
 STOPPED = ("T", "t")  # states of a process that is stopped until it is continued: ctrl-z, SIGSTOP, a debugger
@@ -137,6 +141,62 @@ def parent_pid(pid: int) -> int:
     text = _read(f"/proc/{pid}/stat")
     fields = text[text.rfind(")") + 2 :].split()
     return int(fields[1]) if len(fields) > 1 else 0
+
+
+def descendants(roots: list[int]) -> dict[int, str]:
+    """Return the start time of each living process that descends from one of these, by pid."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for pid, parent, started in _list_processes():
+        children.setdefault(parent, []).append((pid, started))
+    found: dict[int, str] = {}
+    left = list(roots)
+    while left:
+        for pid, started in children.get(left.pop(), []):
+            if pid not in found:
+                found[pid] = started
+                left.append(pid)
+    return found
+
+
+def processes_by_variable(name: str) -> dict[str, dict[int, str]]:
+    """Return {pid: start time} of the living processes that have this variable in their environment, by its value.
+
+    Linux only; processes of other users cannot be read and are not reported.
+    """
+    found: dict[str, dict[int, str]] = {}
+    start = f"{name}=".encode()
+    for pid in os.listdir("/proc") if _LINUX else ():
+        if not pid.isdigit() or int(pid) == os.getpid():
+            continue
+        value = next((one for one in _read_environment(f"/proc/{pid}/environ") if one.startswith(start)), None)
+        started = start_time(int(pid)) if value is not None else None
+        if value is not None and started is not None:
+            found.setdefault(os.fsdecode(value[len(start) :]), {})[int(pid)] = started
+    return found
+
+
+def _read_environment(path: str) -> list[bytes]:
+    try:
+        with open(path, "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:  # it ended meanwhile, or belongs to another user
+        return []
+
+
+def _list_processes() -> Iterator[tuple[int, int, str]]:
+    """Yield (pid, parent, start time) of the living processes."""
+    if not _LINUX:
+        for line in _run("ps", "-axo", "pid=,ppid=,state=,lstart=").splitlines():
+            words = line.split(None, 3)
+            if len(words) == 4 and not words[2].startswith("Z"):
+                yield int(words[0]), int(words[1]), words[3].strip()
+        return
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            text = _read(f"/proc/{name}/stat")
+            fields = text[text.rfind(")") + 2 :].split()
+            if len(fields) > 19 and fields[0] not in ("Z", "X"):
+                yield int(name), int(fields[1]), fields[19]
 
 
 def processes_inside(folder: str) -> list[tuple[int, str]]:

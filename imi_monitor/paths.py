@@ -36,6 +36,10 @@ def state_dir() -> str:
     return os.path.join(_xdg("XDG_STATE_HOME", ".local", "state"), "imi")
 
 
+def data_dir() -> str:
+    return os.path.join(_xdg("XDG_DATA_HOME", ".local", "share"), "imi")
+
+
 def hooks_dir(of_home: str | None = None, env: Mapping[str, str] | None = None) -> str:
     """Return the folder of the hook program that agents call, and of its spool."""
     if of_home is None or env is None:

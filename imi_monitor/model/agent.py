@@ -27,9 +27,10 @@ STATES: Final = (PLANNING, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED, DEAD,
 WORKING: Final = frozenset({PLANNING, RUNNING})
 RESTING: Final = frozenset({COMPLETED, FAILED, CANCELLED})  # a turn is over; the agent may still run
 
-# The sources of evidence, the most reliable first. `registry` is an agent's own list of its live sessions (Claude's
-# sessions/<pid>.json); `socket` is its daemon's answer; `permission` is the hook that fires when a dialog opens.
-SOURCES: Final = ("registry", "socket", "permission", "transcript", "hook", "title", "process")
+# The sources of evidence, the most reliable first. `run` is the output of an agent that imi started; `registry` is an
+# agent's own list of its live sessions (Claude's sessions/<pid>.json); `socket` is its daemon's answer; `permission` is the
+# hook that fires when a dialog opens.
+SOURCES: Final = ("run", "registry", "socket", "permission", "transcript", "hook", "title", "process")
 
 NOTHING_ASKED: Final = "nothing was asked yet"  # the detail of COMPLETED for an agent that never had a prompt
 

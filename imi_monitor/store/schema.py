@@ -369,6 +369,64 @@ CREATE TABLE agent_names (
 CREATE UNIQUE INDEX agent_names_by_name ON agent_names (host, name);
 """
 
+# Version 8: runs, the agents that imi started. `status` is the life of a run, `state` what its agent does; `session` is the
+# program's own id. pid is the agent's; while a run is starting, that of the process that starts it. `launch` is JSON: all
+# that a resume needs. An ask is a question of an agent; `position` is the place of its record in the run's output.
+# `run_offsets` says how much of the output is in the registry: it moves in the transaction that records what was read.
+_RUNS = """
+CREATE TABLE runs (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    host TEXT NOT NULL,
+    program TEXT NOT NULL,
+    way TEXT NOT NULL,
+    status TEXT NOT NULL,
+    state TEXT,
+    detail TEXT,
+    agent_id TEXT NOT NULL,
+    user TEXT NOT NULL,
+    session TEXT,
+    repo_name TEXT,
+    worktree_name TEXT,
+    epoch INTEGER,
+    cwd TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    launch TEXT NOT NULL,
+    prompt TEXT,
+    boot TEXT,
+    pid INTEGER,
+    pid_started TEXT,
+    stop_by TEXT,
+    stop_at TEXT,
+    exit_code INTEGER,
+    resumed_from TEXT,
+    created_at TEXT NOT NULL,
+    started_at TEXT,
+    active_at TEXT,
+    ended_at TEXT
+);
+CREATE INDEX runs_by_status ON runs (status, seq);
+CREATE INDEX runs_by_session ON runs (session);
+CREATE TABLE run_offsets (
+    run INTEGER PRIMARY KEY,
+    position INTEGER NOT NULL,
+    lines INTEGER NOT NULL
+);
+CREATE TABLE asks (
+    run INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    text TEXT,
+    position INTEGER NOT NULL,
+    asked_at TEXT NOT NULL,
+    answer TEXT,
+    answered_by TEXT,
+    answered_at TEXT,
+    closed_at TEXT,
+    PRIMARY KEY (run, id)
+) WITHOUT ROWID;
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -378,6 +436,7 @@ MIGRATIONS: tuple[str, ...] = (
     _IDENTITY,
     _HOLDERS,
     _AGENT_NAMES,
+    _RUNS,
 )
 
 VERSION = len(MIGRATIONS)

@@ -80,7 +80,8 @@ def _record_one(connection: sqlite3.Connection, record: SessionRecord) -> None:
         _resume(connection, row, now)
         _advance(connection, row, now, fresh)
         if fresh:
-            _record_event(connection, row, "session.started", {"how": "seen", "began_at": now.texts["started_at"]})
+            how = "started" if "run" in now.metadata else "seen"
+            _record_event(connection, row, "session.started", {"how": how, "began_at": now.texts["started_at"]})
         _end(connection, row, now)
     _update_details(connection, row, now)
     session_events.add_record(connection, row.seq, record)

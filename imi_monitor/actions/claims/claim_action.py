@@ -90,7 +90,7 @@ class ClaimAction(Action):
         claim_requests.refuse_missing(target)
         no = claim_requests.refusal(context.connection, target, wanted)
         if no is not None and not claims.is_dead_reservation(no.claim):
-            raise _refusal(found, no, wanted, None)
+            raise refusal(found, no, wanted, None)
         return claim_consequences.of_claim(context, found, wanted)
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -106,7 +106,7 @@ class ClaimAction(Action):
         if ownership.recover_reservation(context, answer.claim):
             answer = _request(context, target, find_target, wanted, seconds or 0.0)
         if not answer.granted:
-            raise _refusal(found, answer, wanted, seconds)
+            raise refusal(found, answer, wanted, seconds)
         lock = presence.presence_lock_path(found.repository, found.name)
         warning = presence.update_presence_lock(context.connection, lock, *answer.claim.key, context.database)
         data = {
@@ -130,13 +130,13 @@ def _prepare(context: Context, request: Request) -> tuple[Target, ClaimRequest]:
         reason=request.text("reason"),
     )
     found = ownership.find(context, request)
-    _refuse_foreign(found)
+    refuse_foreign(found)
     wanted.ttl = _ttl(context, request)
-    wanted.displaced = _displaced_owner(context, found, wanted)
+    wanted.displaced = displaced_owner(context, found, wanted)
     return found, wanted
 
 
-def _refuse_foreign(found: Target) -> None:
+def refuse_foreign(found: Target) -> None:
     """Refuse another user's repository unless git accepts it: its owner's claims are in a registry that is not ours."""
     common_dir = found.repository.common_dir
     if os.stat(common_dir).st_uid != os.geteuid():
@@ -161,7 +161,7 @@ def _ttl(context: Context, request: Request) -> float | None:
     return given or None
 
 
-def _displaced_owner(context: Context, found: Target, wanted: ClaimRequest) -> str | None:
+def displaced_owner(context: Context, found: Target, wanted: ClaimRequest) -> str | None:
     """The other owner that only a presence lock names, if --force ignores it. Refused without --force."""
     lock = presence.presence_lock_path(found.repository, found.name)
     owner = presence.foreign_owner(lock, context.database)
@@ -212,7 +212,7 @@ def _sentence(answer: ClaimAnswer, wanted: ClaimRequest) -> str:
     return claimed
 
 
-def _refusal(found: Target, answer: ClaimAnswer, wanted: ClaimRequest, waited: float | None) -> Refused:
+def refusal(found: Target, answer: ClaimAnswer, wanted: ClaimRequest, waited: float | None) -> Refused:
     """The owner, or the agent whose turn it is, and what the caller can do."""
     claim = answer.claim
     force = "take it with --force --reason TEXT"

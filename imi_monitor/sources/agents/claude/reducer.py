@@ -120,9 +120,12 @@ class ClaudeReducer:
         if record is None:
             self._unreadable += 1
         else:
-            self._events += self._add_record(record)
+            self.add_record(record)
 
-    def _add_record(self, record: JsonObject) -> list[AgentEvent]:
+    def add_record(self, record: JsonObject) -> None:
+        self._events += self._events_of(record)
+
+    def _events_of(self, record: JsonObject) -> list[AgentEvent]:
         kind = record.get("type")
         handler = self._handlers.get(kind) if isinstance(kind, str) else None
         if handler is None:

@@ -1,0 +1,1 @@
+"""Actions on runs: start, list, read, answer, stop."""

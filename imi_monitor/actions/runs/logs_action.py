@@ -1,0 +1,118 @@
+"""`imi logs`: what a started agent said and did, from its output file; `-f` goes on until it is over."""
+
+from __future__ import annotations
+
+import time
+
+from imi_monitor.actions.action import Action, Option, Outcome
+from imi_monitor.actions.runs import run_lookup
+from imi_monitor.model import times
+from imi_monitor.model.text import safe
+from imi_monitor.runs import launch_folder, providers
+from imi_monitor.store import db, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.action import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.model.agent import AgentEvent
+    from imi_monitor.store.runs import RunRow
+
+_SLICE = 1 << 20
+_POLL_SECONDS = 0.1
+_DEFAULT_LINES = 200
+_SIGNS = {
+    "prompt": ">",
+    "message": " ",
+    "tool_started": "$",
+    "tool_finished": "=",
+    "waits": "?",
+    "failed": "!",
+    "cancelled": "!",
+    "completed": ".",
+}
+
+
+class LogsAction(Action):
+    words = ("logs",)
+    group = "Agents"
+    label = "Logs"
+    help = "show what a started agent said and did"
+    more = (
+        "> prompt, $ tool call, = its result, ? question, . end of a turn. --errors shows what the program wrote to its"
+        " standard error, --path the file of its whole output, for grep and jq."
+    )
+    examples = (("imi logs 1b2c3d4e -f", "follow a run until it is over"),)
+    arguments = (run_lookup.MAYBE_RUN,)
+    options = (
+        Option("follow", "go on with what the agent does next, until it is over", aliases=("f",)),
+        Option(
+            "limit", f"the number of last entries (default: {_DEFAULT_LINES})", value="N", number=True, aliases=("n",)
+        ),
+        Option("errors", "show the standard error of the program"),
+        Option("path", "print the path of the output file and nothing else"),
+    )
+    changes = False
+    streams = True
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        row = run_lookup.find_run(context, request.text("run"))
+        folder = launch_folder.folder_of(row.id)
+        if request.flag("path"):
+            context.emit(folder.file("out"), {"path": folder.file("out")})
+            return Outcome()
+        if request.flag("errors"):
+            for line in folder.error_lines().splitlines():
+                context.emit(safe(line, 4000), {"error": safe(line, 4000)})
+            return Outcome()
+        reader = _OutputReader(row)
+        limit = request.whole("limit") or _DEFAULT_LINES
+        for one in reader.read()[-limit:]:
+            _emit(context, one)
+        while request.flag("follow") and not context.cancelled():
+            current = db.read(context.connection, runs.by_id, row.id)
+            for one in reader.read():
+                _emit(context, one)
+            if current is None or not current.is_open:
+                break
+            time.sleep(_POLL_SECONDS)
+        return Outcome()
+
+
+class _OutputReader:
+    """Turns the output file into events, from where the last call ended."""
+
+    def __init__(self, row: RunRow) -> None:
+        self._folder = launch_folder.folder_of(row.id)
+        self._reader = providers.by_name(row.program).reader()
+        self._position = 0
+
+    def read(self) -> list[AgentEvent]:
+        found: list[AgentEvent] = []
+        while data := self._folder.read_output(self._position, _SLICE):
+            end = data.rfind(b"\n") + 1
+            if not end and len(data) < _SLICE:
+                break  # a line that is being written
+            for line in data[: end or None].splitlines(keepends=True):
+                self._reader.add(line.rstrip(b"\n"), self._position)
+                self._position += len(line)
+            found += self._reader.take_events()
+            if end and end < len(data) and len(data) < _SLICE:
+                break
+        return found
+
+
+def _emit(context: Context, one: AgentEvent) -> None:
+    sign, tool = _SIGNS.get(one.kind, "-"), one.tool
+    moment = times.parse(one.at)
+    clock = moment.astimezone().strftime("%H:%M:%S") if moment else "        "
+    text = str(tool) if one.kind == "tool_started" and tool else one.text or one.kind
+    if one.kind == "tool_finished":
+        text = {True: "", False: "failed: ", None: "cancelled "}[one.ok] + (one.text or "")
+    lines = [safe(line, 4000) for line in text.splitlines()] or [""]
+    shown = [f"{clock} {sign} {lines[0]}", *(f"{'':8}   {line}" for line in lines[1:])]
+    about = {"tool": str(tool)} if tool else {}
+    context.emit("\n".join(shown), {"at": one.at, "kind": one.kind, "text": one.text, "ok": one.ok, **about})
+
+
+ACTIONS = (LogsAction(),)

@@ -1,0 +1,151 @@
+"""`imi answer`, `imi say`, `imi interrupt`: messages to a running agent."""
+
+from __future__ import annotations
+
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.runs import run_lookup
+from imi_monitor.model.errors import ImiError, Refused, UsageError
+from imi_monitor.model.run import MOST_PROMPT, NO, YES
+from imi_monitor.model.text import safe
+from imi_monitor.runs import launch_folder, providers
+from imi_monitor.store import db, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.action import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.sources.agents.stream_reader import StreamReader
+    from imi_monitor.store.runs import AskRow, RunRow
+
+_TEXT = Argument("text", "the text; several words are joined by blanks", rest=True)
+_WORDS = {"y": YES, "yes": YES, "allow": YES, "n": NO, "no": NO, "deny": NO}
+
+
+class AnswerAction(Action):
+    words = ("answer",)
+    group = "Agents"
+    label = "Answer"
+    help = "answer the question of a started agent: yes, no, a choice or a text"
+    more = (
+        "A permission takes yes, no, or a text, which refuses it with that reason where the program takes one. A question"
+        " takes one of its choices, its number, or any text. The answer goes to the question shown: with --ask ID to that"
+        " one. An answer that comes too late is refused and never reaches another question."
+    )
+    examples = (("imi answer 1b2c3d4e yes", "allow what the agent asks for"),)
+    arguments = (run_lookup.RUN, _TEXT)
+    options = (Option("ask", "the id of the question, as `imi runs --json` shows it", value="ID"),)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        text = _text(request)
+        row = run_lookup.find_run(context, request.text("run"))
+        run_lookup.refuse_over(row)
+        asked = _find_ask(context, row, request.text("ask"))
+        folder, provider = launch_folder.folder_of(row.id), providers.by_name(row.program)
+        record = folder.record_at(asked.position)
+        if record is None:
+            raise Refused("the question cannot be read from the agent's output", code="no-question")
+        message = provider.answer(record, _WORDS.get(text.lower(), _choice(row, record, text)))
+        by = context.agent(request)
+        if not db.transact(context.connection, runs.answer_ask, row.seq, asked.id, text[:200], by):
+            raise _too_late(asked)
+        try:
+            folder.send([message])
+        except (ImiError, OSError):
+            db.transact(context.connection, runs.withdraw_answer, row.seq, asked.id)
+            raise
+        line = f"answered {row.short}: {safe(asked.text or asked.tool, 200)} → {safe(text, 100)}"
+        return Outcome([line], {"run": row.id, "ask": asked.id, "answer": text})
+
+
+class SayAction(Action):
+    words = ("say",)
+    group = "Agents"
+    label = "Say"
+    help = "send a started agent a follow-up prompt"
+    more = "The agent takes it up with its next step, or after its turn, as its program does with what a user types."
+    arguments = (run_lookup.RUN, _TEXT)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        text = _text(request)
+        row = run_lookup.find_run(context, request.text("run"))
+        run_lookup.refuse_over(row)
+        launch_folder.folder_of(row.id).send(providers.by_name(row.program).say(_read(row), text))
+        return Outcome([f"sent to {row.short}: {safe(text, 200)}"], {"run": row.id, "text": text})
+
+
+class InterruptAction(Action):
+    words = ("interrupt",)
+    group = "Agents"
+    label = "Interrupt"
+    help = "end the turn of a started agent and keep its session"
+    more = (
+        "`imi say` starts the next turn. An interrupt is the way to pause: a stopped process does not stop its tools."
+    )
+    arguments = (run_lookup.RUN,)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        row = run_lookup.find_run(context, request.text("run"))
+        run_lookup.refuse_over(row)
+        messages = providers.by_name(row.program).interrupt(_read(row))
+        if not messages:
+            raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")
+        launch_folder.folder_of(row.id).send(messages)
+        return Outcome([f"interrupted {row.short}; `imi say {row.short} TEXT` goes on"], {"run": row.id})
+
+
+def _text(request: Request) -> str:
+    text = " ".join(request.rest("text")).strip()
+    if not text:
+        raise UsageError(f"imi {request.verb} needs a text", code="missing")
+    if "\0" in text:
+        raise UsageError("the text contains a NUL character, which no program takes", code="bad-text")
+    if len(text.encode("utf-8", "surrogateescape")) > MOST_PROMPT:
+        raise UsageError(f"the text has more than {MOST_PROMPT >> 10} KB: write it to a file and name the file")
+    return text
+
+
+def _find_ask(context: Context, row: RunRow, ident: str | None) -> AskRow:
+    asks = db.read(context.connection, runs.list_asks, row.seq, only_open=False)
+    if ident is None:
+        still = [one for one in asks if one.is_open]
+        if still:
+            return still[0]
+        raise Refused(f"{row.short} asks nothing: it is {row.shown_state}", code="no-question")
+    found = next((one for one in asks if one.id == ident), None)
+    if found is None:
+        raise Refused(f"{row.short} has no question {safe(ident, 60)!r}", code="no-question")
+    if not found.is_open:
+        raise _too_late(found)
+    return found
+
+
+def _too_late(asked: AskRow) -> Refused:
+    how = f"answered by {safe(asked.answered_by)}" if asked.answered_by else "closed"
+    return Refused(f"too late: {safe(asked.text or asked.tool, 200)} is {how} already", code="too-late")
+
+
+def _choice(row: RunRow, record: dict[str, object], text: str) -> str:
+    """The choice that a number stands for; any other text as it is."""
+    if not text.isdecimal():
+        return text
+    reader = providers.by_name(row.program).reader()
+    reader.add_record(record, 0, row.created_at)
+    choices = next(iter(reader.asks.values())).choices if reader.asks else ()
+    number = int(text[:6])
+    return choices[number - 1] if 0 < number <= len(choices) else text
+
+
+def _read(row: RunRow) -> StreamReader:
+    """The reader of the run's output, at its end."""
+    folder, reader, position = launch_folder.folder_of(row.id), providers.by_name(row.program).reader(), 0
+    while data := folder.read_output(position, 1 << 20):
+        end = data.rfind(b"\n") + 1 or len(data)
+        for line in data[:end].splitlines(keepends=True):
+            reader.add(line.rstrip(b"\n"), position, row.created_at)
+            position += len(line)
+        if end < len(data) and len(data) < 1 << 20:
+            break
+    return reader
+
+
+ACTIONS = (AnswerAction(), SayAction(), InterruptAction())

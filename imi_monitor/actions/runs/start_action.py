@@ -1,0 +1,332 @@
+"""`imi start`: start an agent with a prompt, in a worktree or in a run folder alone; `--continue` takes a session up again."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from imi_monitor.actions import worktree_lookup
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.claims import claim_action, claim_options, ownership
+from imi_monitor.actions.runs import run_lookup
+from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.git import layout
+from imi_monitor.model import names
+from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.run import ASK, EDITS, MOST_PROMPT, PLAN, QUEUED
+from imi_monitor.model.text import safe
+from imi_monitor.runs import follower, launcher, provider, providers, run_claim, run_folder, run_limit, run_stop
+from imi_monitor.runs.provider import TASK, Spec
+from imi_monitor.store import db, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.action import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.worktree_lookup import Target
+    from imi_monitor.runs.run_plan import RunPlan
+    from imi_monitor.store.claim_requests import ClaimAnswer
+    from imi_monitor.store.runs import RunRow
+
+_GO_ON = "Your last turn was interrupted. Look at what is done, then go on."
+_MODES = (
+    Option(ASK, "ask for what the program asks for (default)"),
+    Option(EDITS, "edit files without asking"),
+    Option(PLAN, "only read and plan"),
+)
+_OPTIONS = (
+    Option("prompt", "what the agent is to do", value="TEXT"),
+    Option("prompt-file", "read the prompt from a file; - for the standard input", value="FILE"),
+    Option("in", "the worktree to work in; default: the one around you", value="NAME", label="Worktree"),
+    Option("new", "make a worktree for it first: feat/NAME, fix/NAME", value="TYPE/NAME", label="New worktree"),
+    Option("way", "how the agent is held: task (no terminal)", value="WAY", choices=provider.WAYS),
+    Option("name", "the name of the agent; default: the program and the run's id", value="NAME", label="Agent"),
+    Option("task", "the task of its claim", value="TASK"),
+    Option("model", "the model, as the program names it", value="MODEL"),
+    *_MODES,
+    Option("label", "labels of the run: area=docs,team=core", value="K=V"),
+    Option("continue", "take up the session of this run, or of the newest, again", value="RUN", optional_value=True),
+)
+
+
+class StartAction(Action):
+    words = ("start",)
+    group = "Agents"
+    label = "Start"
+    examples = (
+        ('imi start claude --new feat/login --prompt "write the login page"', "make a worktree and start Claude in it"),
+        ("imi start codex --in fix-bug --prompt-file task.md", "start Codex with a prompt from a file"),
+        ("imi start --continue 1b2c3d4e", "take the session of an interrupted run up again"),
+    )
+    help = "start an agent with a prompt"
+    more = (
+        "Without --in and --new the agent works in the worktree around you, else in its run folder alone. The worktree is"
+        " claimed for it until it ends. The agent runs without a terminal and goes on whatever happens to imi: `imi runs`"
+        " shows what it does, `imi answer` answers its questions, `imi logs -f` follows it. More than `runs.at_once` agents"
+        " wait in the queue. Words behind -- go to the program unchanged; only there it can be allowed everything."
+    )
+    arguments = (
+        Argument("program", f"the agent program: {', '.join(providers.NAMES)}", optional=True, choices=providers.NAMES),
+        Argument("flags", "words for the program, behind --", optional=True, rest=True),
+    )
+    options = _OPTIONS
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        if "continue" in request.values:
+            return _continue(context, request, request.text("continue"))
+        name = request.text("program")
+        if name is None:
+            raise UsageError(f"imi start needs a program: one of {', '.join(providers.NAMES)}", code="missing")
+        _flags(request)
+        prompt = _prompt(request)
+        if prompt is None:
+            raise UsageError("give the agent something to do: --prompt TEXT or --prompt-file FILE", code="no-prompt")
+        return _start(context, request, name, prompt)
+
+
+class ResumeAction(Action):
+    words = ("resume",)
+    group = "Agents"
+    label = "Resume"
+    help = "take up the session of an ended run again"
+    more = "The same as `imi start --continue`. Without a prompt the agent is told to go on where its last turn ended."
+    arguments = (run_lookup.MAYBE_RUN,)
+    options = tuple(one for one in _OPTIONS if one.name in ("prompt", "prompt-file"))
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        return _continue(context, request, request.text("run"))
+
+
+def _prompt(request: Request) -> str | None:
+    """The prompt of the command line, a file or the standard input."""
+    given, file = request.text("prompt"), request.text("prompt-file")
+    if given is not None and file is not None:
+        raise UsageError("give --prompt or --prompt-file, not both", code="bad-option")
+    if request.rest("flags")[:1] == ["-"]:
+        raise UsageError("use `--prompt-file -` to read the prompt from the standard input", code="bad-option")
+    text = given if file is None else _read_prompt(file)
+    if text is None:
+        return None
+    if not text.strip():
+        raise UsageError("the prompt is empty", code="no-prompt")
+    if "\0" in text:
+        raise UsageError("the prompt contains a NUL character, which no program takes", code="bad-prompt")
+    size = len(text.encode("utf-8", "surrogateescape"))
+    if size > MOST_PROMPT:
+        raise UsageError(
+            f"the prompt has {size >> 10} KB, at most {MOST_PROMPT >> 10} are possible: write it to a file in the worktree"
+            " and let the prompt name the file",
+            code="long-prompt",
+        )
+    return text
+
+
+def _read_prompt(file: str) -> str:
+    try:
+        if file == "-":
+            return sys.stdin.read(MOST_PROMPT + 1)
+        with open(file, encoding="utf-8") as opened:
+            return opened.read(MOST_PROMPT + 1)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the prompt file {safe(file)} is not UTF-8 text", code="bad-prompt") from error
+    except OSError as error:
+        raise UsageError(f"the prompt file {safe(file)} cannot be read: {error.strerror}", code="bad-prompt") from error
+
+
+def _start(context: Context, request: Request, name: str, prompt: str) -> Outcome:
+    one, made = _look(context, request, name)
+    found = _worktree(context, request)
+    spec = Spec(
+        program=made,
+        prompt=prompt,
+        cwd=found.path if found else "",
+        session=one,
+        mode=_mode(request),
+        model=request.text("model"),
+        flags=tuple(_flags(request)),
+    )
+    return _begin(context, request, name, spec, found)
+
+
+def _look(context: Context, request: Request, name: str) -> tuple[str, str]:
+    """A new id and the path of the program, after everything is checked that can be checked before anything is made."""
+    context.open_known_repositories()  # programs inside their worktrees are not run
+    found = provider.find_program(providers.by_name(name))
+    way = request.text("way")
+    if way is not None and way not in provider.WAYS:
+        raise UsageError(f"--way {safe(way)!r} is unknown: use one of {', '.join(provider.WAYS)}", code="bad-option")
+    _mode(request)
+    _flags(request)
+    _labels(request)
+    claim_options.short_text(request, "task")
+    agent = request.text("name")
+    problem = names.agent_problem(agent) if agent is not None else None
+    if problem:
+        raise UsageError(f"agent {safe(agent or '')!r} {problem}", code="bad-agent")
+    if request.text("in") is not None and request.text("new") is not None:
+        raise UsageError("give --in or --new, not both", code="bad-option")
+    return new_id(), found
+
+
+def _mode(request: Request) -> str:
+    given = [one.name for one in _MODES if request.flag(one.name)]
+    if len(given) > 1:
+        raise UsageError(f"give one of --{', --'.join(given)}", code="bad-option")
+    return given[0] if given else ASK
+
+
+def _flags(request: Request) -> list[str]:
+    flags = request.rest("flags")
+    if flags and not flags[0].startswith("-"):
+        raise UsageError(
+            f"imi start takes no argument {safe(flags[0])!r}: quote the prompt, as --prompt TEXT", code="extra"
+        )
+    return flags
+
+
+def _labels(request: Request) -> dict[str, str]:
+    text = request.text("label")
+    pairs = [part.partition("=") for part in text.split(",")] if text else []
+    if any(not key.strip() or not separator for key, separator, _ in pairs):
+        raise UsageError("--label takes KEY=VALUE, several separated by commas", code="bad-option")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _worktree(context: Context, request: Request) -> Target | None:
+    """The worktree of --new, --in or around the caller; None: the agent works in its run folder."""
+    wanted = request.text("in") or _make_worktree(context, request)
+    if wanted is not None:
+        found = worktree_lookup.find_worktree(context, wanted)
+        if found.missing:
+            raise Refused(f"the folder of {safe(found.name)} is gone: `imi repair` finds it", code="missing")
+        return found
+    place = context.place() if not context.explicit_repo else None
+    if place is None or place.path is None:
+        return None
+    path = os.path.realpath(place.path)
+    among = worktree_lookup.list_worktrees(context, place.repository)
+    return next((one for one in among if os.path.realpath(one.path) == path), None)
+
+
+def _make_worktree(context: Context, request: Request) -> str | None:
+    new = request.text("new")
+    if new is None:
+        return None
+    kind, separator, name = new.partition("/")
+    if not separator:
+        raise UsageError("--new takes TYPE/NAME, such as feat/login", code="bad-option")
+    from imi_monitor.actions import find
+    from imi_monitor.actions.action import Request as AnyRequest
+
+    action = find("add")
+    assert action is not None
+    made = action.run(context, AnyRequest("add", {"type": kind, "name": name}))
+    return os.path.basename(made.path or "")
+
+
+def _begin(
+    context: Context, request: Request, name: str, spec: Spec, found: Target | None, before: RunRow | None = None
+) -> Outcome:
+    from imi_monitor.runs.run_plan import RunPlan
+
+    agent = request.text("name") or (before.agent_id if before else f"{name}-{spec.session[:8]}")
+    claimed = _claimed(context, request, found, agent, spec)
+    repository = found.repository if found else None
+    plan = RunPlan(
+        id=spec.session,
+        program=name,
+        way=TASK,
+        agent=agent,
+        user=context.agent(request),
+        spec=spec,
+        launch=providers.by_name(name).start(spec),
+        home=run_folder.home_of(repository, context.settings.text("runs.home")),
+        refuse_claim=lambda answer: _refuse_claim(found, answer, agent, spec),
+        target=ownership.claim_target(context, found) if found and claimed else None,
+        repo_name=found.repo_name if found else None,
+        worktree_name=found.name if found else None,
+        base=_head(found),
+        task=request.text("task"),
+        labels=_labels(request),
+        resumed_from=before.id if before else None,
+    )
+    row = launcher.begin(context.connection, plan)
+    launcher.start_queued(context.connection, run_limit.at_once(context.settings))
+    follower.ensure(context.database)
+    return _outcome(context, row.id, plan)
+
+
+def _claimed(context: Context, request: Request, found: Target | None, agent: str, spec: Spec) -> bool:
+    """Whether the run claims its worktree: not the trunk, and not one that the caller holds already."""
+    if found is None or found.is_main:
+        return False
+    claim_action.refuse_foreign(found)
+    wanted = run_claim.request(agent, spec.session, None)
+    claim_action.displaced_owner(context, found, wanted)
+    held = ownership.claim_of(context, found)
+    return held is None or held.agent_id != context.agent(request)
+
+
+def _refuse_claim(found: Target | None, answer: ClaimAnswer, agent: str, spec: Spec) -> Refused:
+    assert found is not None
+    return claim_action.refusal(found, answer, run_claim.request(agent, spec.session, None), None)
+
+
+def _head(found: Target | None) -> str | None:
+    if found is None or found.admin_dir is None:
+        return None
+    return layout.read_head(found.repository.common_dir, found.admin_dir)[1]
+
+
+def _outcome(context: Context, run_id: str, plan: RunPlan) -> Outcome:
+    row = db.read(context.connection, runs.by_id, run_id)
+    assert row is not None
+    if row.status == "failed":
+        raise Refused(f"{row.program} was not started: {row.detail}", code="not-started", data=run_lookup.run_data(row))
+    data = run_lookup.run_data(row)
+    where = f" in {safe(row.worktree_name)}" if row.worktree_name else ""
+    if row.status == QUEUED:
+        place = db.read(context.connection, runs.place_in_queue, row)
+        data["place"] = place
+        return Outcome([f"{row.short} waits in the queue, place {place}: {row.program}{where}"], data)
+    lines = [f"{row.short} started: {row.agent_id}{where}", f"folder  {safe(row.folder)}"]
+    warnings = [f"it may act without asking: {safe(' '.join(plan.launch.dangerous))}"] if plan.launch.dangerous else []
+    return Outcome([*lines, f"follow  imi logs {row.short} -f"], data, warnings=warnings)
+
+
+def _continue(context: Context, request: Request, name: str | None) -> Outcome:
+    before = run_lookup.find_run(context, name)
+    if before.is_open:
+        raise Refused(f"{before.short} is not over ({before.shown_state}): `imi say {before.short} TEXT` talks to it")
+    if before.session is None:
+        raise Refused(f"{before.short} ended before it had a session: start it anew", code="no-session")
+    left = run_stop.list_left_behind([before]).get(before.id)
+    if left:  # one of them may still write the session
+        shown = ", ".join(f"{safe(name)} ({pid})" for pid, name in left[:5])
+        raise Refused(
+            f"{before.short} left {shown} behind: end them with `imi stop {before.short}`", code="left-behind"
+        )
+    prompt = _prompt(request) or _GO_ON
+    spec = launcher.spec_of(before, prompt)
+    found = None
+    if before.worktree_name is not None:
+        found = worktree_lookup.find_worktree(context, before.worktree_name, before.repo_name)
+        if found.missing:
+            raise Refused(f"the folder of {safe(found.name)} is gone: `imi repair` finds it", code="missing")
+    elif not os.path.isdir(before.cwd):
+        raise Refused(f"its folder {safe(before.cwd)} is gone: start it anew", code="missing")
+    program = provider.find_program(providers.by_name(before.program))
+    again = Spec(
+        program=program,
+        prompt=prompt,
+        cwd=found.path if found else before.cwd,
+        session=new_id(),
+        mode=spec.mode,
+        model=spec.model,
+        flags=spec.flags,
+        resumes=before.session,
+    )
+    return _begin(context, request, before.program, again, found, before)
+
+
+ACTIONS = (StartAction(), ResumeAction())

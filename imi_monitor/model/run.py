@@ -1,0 +1,71 @@
+"""A run: one agent that imi started. The words for its life, its questions, and the verdict at its end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model.agent import COMPLETED, RESTING, UNKNOWN, WAITING, WORKING
+
+QUEUED: Final = "queued"
+STARTING: Final = "starting"
+ALIVE: Final = "alive"
+CRASHED: Final = "crashed"
+STALLED: Final = "stalled"
+
+OPEN: Final = (QUEUED, STARTING, ALIVE)  # the statuses of a run that is not over; an end is one of RESTING or crashed
+PLACES: Final = (STARTING, ALIVE)  # the statuses that count against the number of runs at once
+
+ASK, EDITS, PLAN = "ask", "edits", "plan"
+MODES: Final = (ASK, EDITS, PLAN)
+"""What an agent may do without asking: nothing that its program asks for, edits of files, or only to plan."""
+
+YES, NO = "yes", "no"
+STALL_SECONDS: Final = 120.0
+MOST_PROMPT: Final = 256 << 10
+
+_WORDS = {COMPLETED: "ready", WAITING: "asks", UNKNOWN: "unknown"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an agent asks. `position` is the place of its record in the output; the answer needs that record."""
+
+    id: str
+    tool: str
+    text: str | None
+    at: str
+    position: int = 0
+    choices: tuple[str, ...] = (YES, NO)
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerdict:
+    """How a run ended, and why."""
+
+    status: str
+    detail: str | None = None
+
+
+def shown_state(status: str, state: str | None, silent: float | None) -> str:
+    """The word for what a run does: its end, or what its living agent does. `silent`: seconds since its last output."""
+    if status != ALIVE:
+        return status
+    if state is None or state in WORKING:
+        return STALLED if silent is not None and silent >= STALL_SECONDS else "works"
+    return _WORDS.get(state, "ready" if state in RESTING else state)
+
+
+def verdict(turn: str | None, detail: str | None, code: int | None, stopped_by: str | None) -> RunVerdict:
+    """How a run ended whose process is gone. The record of its last turn decides, then the intent to stop it, then the exit.
+
+    `turn`: the state of the last turn. `code`: the exit status, negative for a signal, None if unknown.
+    """
+    if turn in RESTING:
+        return RunVerdict(str(turn), detail)
+    if stopped_by is not None:
+        return RunVerdict("cancelled", f"stopped by {stopped_by}")
+    if code is None:
+        return RunVerdict(CRASHED, "its process is gone and left no exit status")
+    how = f"by signal {-code}" if code < 0 else f"with exit status {code}"
+    return RunVerdict(CRASHED, f"its process ended {how} in the middle of its work")

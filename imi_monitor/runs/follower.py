@@ -1,0 +1,141 @@
+"""The follower: the process that turns the output of runs into rows while no other does. A program: `-m … DATABASE`.
+
+One follows each registry; a lock decides. It also completes interrupted starts, starts queued runs, and ends agents whose
+turn has been over for long. It begins with the first run and ends after the last; nothing is lost while none runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+import zlib
+
+from imi_monitor import config, host, paths
+from imi_monitor.model.errors import ImiError, RegistryError
+from imi_monitor.runs import launcher, run_limit, run_recovery, run_stop
+from imi_monitor.runs.run_ingest import RunIngest
+from imi_monitor.runs.run_plan import own_environment
+from imi_monitor.store import db, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+_TICK = 0.1
+_HOUSEKEEPING = 1.0
+_LONGEST_PAUSE = 5.0
+_START_SECONDS = 10.0
+
+
+def ensure(database: str) -> None:
+    """Start the follower of this registry if none runs."""
+    lock = _lock(database)
+    if lock is None:
+        return
+    os.close(lock)
+    subprocess.run(
+        [sys.executable, "-m", "imi_monitor.runs.follower", database],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=own_environment(),
+        start_new_session=True,
+        cwd="/",
+        timeout=_START_SECONDS,
+        check=False,
+    )
+
+
+def _lock(database: str) -> int | None:
+    """The lock of the follower, which the descriptor holds; None if another process has it."""
+    folder = os.path.join(paths.state_dir(), "runs")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    name = f"follower-{zlib.crc32(os.path.realpath(database).encode('utf-8', 'surrogateescape')):08x}.lock"
+    handle = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def main(database: str) -> None:
+    """Follow until no run is open. A run that begins while the lock is given back is seen by the second look."""
+    while (lock := _lock(database)) is not None:
+        try:
+            _follow(database)
+        finally:
+            os.close(lock)
+        if not _has_runs(database):
+            return
+
+
+def _has_runs(database: str) -> bool:
+    if not os.path.exists(database):
+        return False
+    connection = db.connect(database, create=False)
+    try:
+        return bool(db.read(connection, runs.list_open_here))
+    finally:
+        db.close(connection)
+
+
+def _follow(database: str) -> None:
+    pause = _TICK
+    while os.path.exists(database):
+        try:
+            connection = db.connect(database, create=False)
+            try:
+                _follow_connection(connection)
+                return
+            finally:
+                db.close(connection)
+        except RegistryError:  # locked, full or replaced: the output waits in its files
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _follow_connection(connection: sqlite3.Connection) -> None:
+    ingest = RunIngest(connection)
+    settings = config.read()
+    due = 0.0
+    while db.is_current(connection):
+        busy = ingest.update()
+        if time.monotonic() >= due:
+            due = time.monotonic() + _HOUSEKEEPING
+            run_recovery.recover(connection)
+            launcher.start_queued(connection, run_limit.at_once(settings))
+            _greet(ingest)
+            _end_idle(connection, ingest, settings.number("runs.idle_minutes"))
+            if not db.read(connection, runs.list_open_here):
+                return
+        time.sleep(_TICK if not busy else _TICK / 2)
+    raise RegistryError("the registry was replaced", code="replaced")
+
+
+def _greet(ingest: RunIngest) -> None:
+    """Send the prompt of an agent whose starter died in between."""
+    for one in ingest.followed.values():
+        if one.reader.state is None and not one.folder.process().over:
+            try:
+                launcher.greet(one.row, one.folder)
+            except (ImiError, OSError):
+                continue  # it ended meanwhile
+
+
+def _end_idle(connection: sqlite3.Connection, ingest: RunIngest, minutes: int) -> None:
+    """End the agents that have had nothing to do for so many minutes; 0: never."""
+    for one in list(ingest.followed.values()):
+        since = one.turn_over_since
+        if minutes and since is not None and host.uptime() - since >= minutes * 60:
+            run_stop.stop(connection, one.row, "imi, because its turn was over")
+
+
+if __name__ == "__main__":
+    if os.fork():  # the process that starts the follower does not wait for it
+        os._exit(0)
+    main(sys.argv[1])

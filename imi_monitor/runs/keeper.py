@@ -1,0 +1,154 @@
+"""The keeper: the process that holds one agent, and records how it ended. A program of its own: `keeper.py FOLDER`.
+
+The agent's output is a file and its input a named pipe that the agent itself holds open for reading and writing, so the
+agent goes on whatever happens to the keeper, and an answer can come from any process. The files in FOLDER:
+
+    launch.json   argv and cwd                        env.json   the agent's environment; deleted once it was read
+    out, err      the agent's output                  in         the named pipe (only with "pipe" in launch.json)
+    born.json     the agent, written before it runs   gate       `go` or `shut`: the process that makes it decides
+    exit.json     how it ended, what it left behind
+
+It imports nothing of imi, so that it stays small; it prints `pid N` or `error N` once, for the process that started it.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import sys
+
+_SUBREAPER = 36  # prctl: orphans below the agent become children of the keeper
+_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
+_WANTED_PIPE = 1 << 20
+_IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTTOU)
+
+
+def main(folder: str) -> None:
+    with open(f"{folder}/launch.json", encoding="utf-8") as file:
+        launch = json.load(file)
+    with open(f"{folder}/env.json", encoding="utf-8", errors="surrogateescape") as file:
+        env = json.load(file)
+    os.unlink(f"{folder}/env.json")
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    _adopt_orphans()
+    gate, opened = os.pipe()
+    failed, failure = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(opened)
+        _become(folder, launch, env, gate, failure)
+    os.close(failure)
+    os.close(gate)
+    _write(folder, "born.json", {"pid": pid, "started": _started(pid), "boot": launch["boot"], "keeper": os.getpid()})
+    if _open_gate(folder):
+        os.write(opened, b"g")
+    os.close(opened)  # without a byte the agent does not start
+    error = os.read(failed, 16).decode()
+    _report(f"error {error}" if error else f"pid {pid}")
+    _wait(folder, pid)
+
+
+def _become(folder: str, launch: dict, env: dict, gate: int, failure: int) -> None:  # type: ignore[type-arg]
+    """The child: wait for the gate, then become the agent. Never returns."""
+    try:
+        os.setpgid(0, 0)
+        for each in _IGNORED:
+            signal.signal(each, signal.SIG_DFL)
+        if os.read(gate, 1) != b"g":
+            os.write(failure, b"shut")
+            os._exit(127)
+        os.dup2(_input(folder, bool(launch.get("pipe"))), 0)
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), number)
+        os.chdir(launch["cwd"])
+        os.execve(launch["argv"][0], launch["argv"], env)
+    except OSError as error:
+        os.write(failure, str(error.errno).encode())
+    os._exit(127)
+
+
+def _input(folder: str, pipe: bool) -> int:
+    if not pipe:
+        return os.open(os.devnull, os.O_RDONLY)
+    opened = os.open(f"{folder}/in", os.O_RDWR)
+    if _PIPE_SIZE is not None:
+        try:
+            fcntl.fcntl(opened, _PIPE_SIZE, _WANTED_PIPE)
+        except OSError:  # the user's limit is reached: a long message is written in parts
+            return opened
+    return opened
+
+
+def _open_gate(folder: str) -> bool:
+    """Whether the agent may start: False if recovery has shut the gate, because it took the start for dead."""
+    try:
+        handle = os.open(f"{folder}/gate", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return False
+    os.write(handle, b"go")
+    os.close(handle)
+    return True
+
+
+def _wait(folder: str, agent: int) -> None:
+    """Reap the agent and whatever it leaves behind; the keeper ends with the last of them."""
+    while True:
+        try:
+            pid, status = os.wait()
+        except ChildProcessError:
+            return
+        if pid == agent:
+            left = [[one, _started(one)] for one in _children()]
+            _write(folder, "exit.json", {"code": os.waitstatus_to_exitcode(status), "left": left})
+
+
+def _children() -> "list[int]":
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:  # not Linux
+        return []
+
+
+def _started(pid: int) -> "str | None":
+    """The start time of a process, in the form of `host.start_time`; None where there is no /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
+def _adopt_orphans() -> None:
+    try:
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    except (AttributeError, OSError):  # not Linux: orphans go to the system's first process
+        return
+
+
+def _write(folder: str, name: str, value: object) -> None:
+    """A reader sees all of the file or none of it, also after a power cut."""
+    with open(f"{folder}/{name}.new", "w", encoding="utf-8") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(f"{folder}/{name}.new", f"{folder}/{name}")
+
+
+def _report(text: str) -> None:
+    """Answer the process that started the keeper, if it still lives, and close the streams that it gave."""
+    with contextlib.suppress(OSError):  # it died: born.json and the gate say the same
+        os.write(1, text.encode())
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+
+
+if __name__ == "__main__":
+    if os.fork():  # the keeper is the child of the system's first process, so no process of imi has to wait for it
+        os._exit(0)
+    os.setsid()
+    main(sys.argv[1])

@@ -1,0 +1,211 @@
+"""Starts runs: one way for a command and for the queue.
+
+    begin    launch folder, run folder; then claim, row and place in the queue in one transaction
+    start    the first of the queue that has a place: keeper, agent, its claim bound to the agent's process, first messages
+
+Each step is recorded before it acts, so that recovery (`run_recovery`) ends what a crash interrupts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from imi_monitor.model.errors import ImiError, Refused
+from imi_monitor.model.run import RunVerdict
+from imi_monitor.model.session_record import stored_text
+from imi_monitor.model.text import safe
+from imi_monitor.runs import launch_folder, providers, run_claim, run_folder
+from imi_monitor.runs.provider import Spec
+from imi_monitor.runs.run_plan import own_environment
+from imi_monitor.store import claim_requests, db, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.runs.launch_folder import Birth, LaunchFolder
+    from imi_monitor.runs.run_plan import RunPlan
+    from imi_monitor.store.runs import RunRow
+
+_KEEPER_SECONDS = 30.0
+_GREETING_SECONDS = 10.0
+
+
+def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
+    """Put a run into the queue, with its folders and its claim; whatever fails leaves nothing behind."""
+    folder = launch_folder.folder_of(plan.id)
+    made = None
+    try:
+        made = run_folder.make(plan.home, plan.id, folder.file("out"))
+        cwd = plan.spec.cwd or made
+        folder.make({"argv": plan.launch.argv, "cwd": cwd, "pipe": True}, plan.environment(made), plan.spec.prompt)
+        row = db.transact(connection, _insert, plan, made)
+    except OSError as error:
+        _remove(folder, made)
+        where = safe(error.filename or plan.home, 200)
+        raise Refused(f"the run cannot be prepared in {where}: {error.strerror}", code="disk") from error
+    except BaseException:
+        _remove(folder, made)
+        raise
+    run_folder.write_start(row)
+    run_claim.mirror(connection, row)
+    return row
+
+
+def _remove(folder: LaunchFolder, made: str | None) -> None:
+    folder.remove()
+    if made is not None:
+        run_folder.remove_unused(made)
+
+
+def _insert(connection: sqlite3.Connection, plan: RunPlan, folder: str) -> RunRow:
+    epoch = None
+    if plan.target is not None:
+        answer = claim_requests.claim_target(
+            connection, plan.target, run_claim.request(plan.agent, plan.id, None, plan.task)
+        )
+        if not answer.granted:
+            raise plan.refuse_claim(answer)
+        epoch = answer.claim.epoch
+    values: dict[str, object] = {
+        "id": plan.id,
+        "program": plan.program,
+        "way": plan.way,
+        "agent_id": plan.agent,
+        "user": plan.user,
+        "session": plan.launch.session,
+        "repo_name": plan.target.repo_name if plan.target else plan.repo_name,
+        "worktree_name": plan.target.name if plan.target else plan.worktree_name,
+        "epoch": epoch,
+        "cwd": plan.spec.cwd or folder,
+        "folder": folder,
+        "prompt": stored_text(plan.spec.prompt),
+        "resumed_from": plan.resumed_from,
+    }
+    return runs.insert(connection, values, plan.stored_launch())
+
+
+def start_queued(connection: sqlite3.Connection, at_once: int) -> list[RunRow]:
+    """Start the queued runs that have a place, one after the other; returns those that were tried."""
+    tried: list[RunRow] = []
+    while (row := db.transact(connection, runs.take_next, at_once)) is not None:
+        start(connection, row)
+        tried.append(row)
+    return tried
+
+
+def start(connection: sqlite3.Connection, row: RunRow) -> None:
+    """Start the agent of a run that this process has taken from the queue. A failure is the run's end, not an error."""
+    folder = launch_folder.folder_of(row.id)
+    try:
+        _spawn_keeper(folder)
+        born = folder.birth()
+        if born is None:
+            raise Refused("its keeper died before it started the agent", code="keeper")
+    except (ImiError, OSError) as error:
+        why = error.sentence if isinstance(error, ImiError) else error.strerror or "the system refused it"
+        fail(connection, row, f"it could not be started: {why}")
+        return
+    adopt(connection, row, born)
+
+
+def adopt(connection: sqlite3.Connection, row: RunRow, born: Birth) -> None:
+    """Record that the agent runs, bind its claim to its process, and send what it is to get first."""
+    db.transact(connection, _mark_alive, row, born)
+    folder, provider = launch_folder.folder_of(row.id), providers.by_name(row.program)
+    spec = spec_of(row, folder.prompt())
+    launch = provider.start(spec)
+    try:
+        folder.send_next(lambda sent: [] if sent else list(launch.opening))
+        _greet(row, folder)
+    except Refused:
+        return  # it ended at once: its output and its exit say why
+
+
+def _greet(row: RunRow, folder: LaunchFolder) -> None:
+    """Wait for what must be known before the prompt can be sent; the follower goes on where this gives up."""
+    until = time.monotonic() + _GREETING_SECONDS
+    while not greet(row, folder) and time.monotonic() < until and not folder.process().over:
+        time.sleep(0.02)
+
+
+def greet(row: RunRow, folder: LaunchFolder) -> bool:
+    """Send the next message before the prompt is under way, if it can be sent now; whether nothing is left to send."""
+    provider = providers.by_name(row.program)
+    reader = provider.reader()
+    position = 0
+    for line in folder.read_output(0, 1 << 20).split(b"\n")[:-1]:
+        reader.add(line, position, row.created_at)
+        position += len(line) + 1
+    spec = spec_of(row, folder.prompt())
+    waits = False
+
+    def choose(sent: list[dict[str, object]]) -> list[dict[str, object]]:
+        nonlocal waits
+        messages = provider.greet(reader, sent, spec)
+        waits = messages == [] and reader.state is None
+        return messages or []
+
+    folder.send_next(choose)
+    return not waits
+
+
+def _mark_alive(connection: sqlite3.Connection, row: RunRow, born: Birth) -> None:
+    if runs.mark_alive(connection, row, born.pid, born.started, born.boot):
+        run_claim.bind(connection, row, born.pid)
+
+
+def fail(connection: sqlite3.Connection, row: RunRow, why: str) -> None:
+    """End a run whose agent never ran, and give its claim back."""
+
+    def end(inner: sqlite3.Connection) -> None:
+        if runs.end(inner, row, RunVerdict("failed", stored_text(why)), None):
+            run_claim.release(inner, row)
+
+    db.transact(connection, end)
+    run_claim.mirror(connection, row)
+    run_folder.write_end(db.read(connection, runs.by_id, row.id) or row)
+
+
+def spec_of(row: RunRow, prompt: str) -> Spec:
+    """The request of a stored run."""
+    import json
+
+    launch = json.loads(row.launch)
+    return Spec(
+        program=str(launch["argv"][0]),
+        prompt=prompt,
+        cwd=row.cwd,
+        session=row.id,
+        mode=str(launch["mode"]),
+        model=launch["model"],
+        flags=tuple(launch["flags"]),
+        resumes=launch["resumes"],
+    )
+
+
+def _spawn_keeper(folder: LaunchFolder) -> None:
+    """Start the keeper, which outlives this process, and wait until the agent runs; Refused with the reason if it does not."""
+    program = os.path.join(os.path.dirname(os.path.abspath(launch_folder.__file__)), "keeper.py")
+    with open(folder.file("keeper.log"), "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", program, folder.path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=own_environment(),
+            start_new_session=True,
+            close_fds=True,
+        )
+    try:
+        answer = process.communicate(timeout=_KEEPER_SECONDS)[0].decode()
+    except subprocess.TimeoutExpired:
+        raise Refused("its keeper did not answer", code="keeper") from None
+    kind, _, value = answer.partition(" ")
+    if kind == "error" and value.isdecimal():
+        raise Refused(os.strerror(int(value)), code="exec")
+    if kind != "pid":
+        raise Refused("its keeper died" if not answer else "its start was given up", code="keeper")

@@ -1,0 +1,85 @@
+"""The interface of an agent program that imi can start: one module in `providers/` for each.
+
+A provider is pure where it can be: it returns command lines and messages, and the launcher and the follower act.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from imi_monitor import programs
+from imi_monitor.fast.frozen_dataclass import dataclass, field
+from imi_monitor.model.errors import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.sources.agents.stream_reader import StreamReader
+
+Message = dict[str, object]
+
+WINDOW, TASK = "window", "task"
+WAYS = (TASK,)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What an agent is started for."""
+
+    program: str  # the path of its executable
+    prompt: str
+    cwd: str  # empty: its run folder
+    session: str  # a new id, for programs that take one
+    mode: str  # one of model.run.MODES
+    model: str | None = None
+    flags: tuple[str, ...] = ()  # as typed behind `--`
+    resumes: str | None = None  # the session to take up again
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a program is started: its command line without the prompt, and the messages it gets first."""
+
+    argv: tuple[str, ...]
+    session: str | None  # its id, if it is known before the start
+    opening: tuple[Message, ...] = ()
+    answered: bool = True  # False: nothing can answer it, so it refuses by itself what it would ask
+    dangerous: tuple[str, ...] = field(default=())  # the given flags that let it act without asking
+
+
+class Provider(Protocol):
+    """One agent program."""
+
+    name: str
+    install: str  # how to install it, for a sentence
+
+    def start(self, spec: Spec) -> Launch:
+        """How to start it. Refused when `spec.resumes` names a session that cannot be taken up."""
+
+    def reader(self) -> StreamReader:
+        """A new reader of its output."""
+
+    def greet(self, read: StreamReader, sent: list[Message], spec: Spec) -> list[Message] | None:
+        """What to send next before the prompt is under way; empty while an answer is awaited, None if nothing is left."""
+
+    def answer(self, record: Message, text: str) -> Message:
+        """The message that answers the question in this record: yes, no, one of its choices, or a reason to refuse."""
+
+    def say(self, read: StreamReader, text: str) -> list[Message]:
+        """A prompt for the next turn, or for the running one where the program takes it."""
+
+    def interrupt(self, read: StreamReader) -> list[Message]:
+        """End the turn and keep the session; empty if no turn runs."""
+
+    def finish(self) -> list[Message]:
+        """Its own way to end; empty if it has none."""
+
+
+def find_program(provider: Provider) -> str:
+    """The path of the program; Refused with the way to install it."""
+    found = programs.find(provider.name)
+    if found is None:
+        raise Refused(
+            f"{provider.name} {programs.why_missing(provider.name)}: install it with `{provider.install}`",
+            code="no-program",
+        )
+    return found

@@ -1,0 +1,89 @@
+"""Codex: its app-server on the standard streams, JSON-RPC in both directions."""
+
+from __future__ import annotations
+
+from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
+from imi_monitor.runs.provider import Launch, Message, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.sources.agents.stream_reader import StreamReader
+
+_THREAD, _TURN = "imi-thread", "imi-turn"  # as in sources.agents.codex.stream, which only a follower imports
+_SANDBOX = {ASK: "workspace-write", EDITS: "workspace-write", PLAN: "read-only"}
+_DANGEROUS = ("danger-full-access", "--dangerously-bypass-approvals-and-sandbox", "--yolo")
+
+
+def make() -> CodexProvider:
+    return CodexProvider()
+
+
+class CodexProvider:
+    name = "codex"
+    install = "npm install -g @openai/codex"
+
+    def start(self, spec: Spec) -> Launch:
+        settings: Message = {"cwd": spec.cwd, "approvalPolicy": "on-request", "sandbox": _SANDBOX[spec.mode]}
+        if spec.model:
+            settings["model"] = spec.model
+        method = "thread/start"
+        if spec.resumes is not None:
+            method, settings["threadId"] = "thread/resume", spec.resumes
+        client: Message = {"clientInfo": {"name": "imi", "title": "imi", "version": "0"}}
+        opening: tuple[Message, ...] = (
+            _request("imi-hello", "initialize", client),
+            {"method": "initialized"},
+            _request(_THREAD, method, settings),
+        )
+        dangerous = tuple(one for one in spec.flags if any(word in one for word in _DANGEROUS))
+        return Launch((spec.program, "app-server", *spec.flags), spec.resumes, opening, dangerous=dangerous)
+
+    def reader(self) -> StreamReader:
+        from imi_monitor.sources.agents.codex.stream import CodexStream
+
+        return CodexStream()
+
+    def greet(self, read: StreamReader, sent: list[Message], spec: Spec) -> list[Message] | None:
+        """The prompt, once the server has named the thread."""
+        if any(one.get("method") == "turn/start" for one in sent):
+            return None
+        if read.session is None:
+            return []
+        return self.say(read, spec.prompt)
+
+    def answer(self, record: Message, text: str) -> Message:
+        params = record.get("params")
+        if "id" not in record or not isinstance(params, dict):
+            raise Refused("its question cannot be read any more: answer it in the program", code="no-question")
+        if "questions" in params:
+            lines = text.split("\n")
+            idents = [str(one.get("id")) for one in params["questions"] if isinstance(one, dict)]
+            answers = {ident: {"answers": [line]} for ident, line in zip(idents, lines, strict=False)}
+            return {"id": record["id"], "result": {"answers": answers}}
+        if "permissions" in params:
+            granted = params["permissions"] if text == YES else {}
+            return {"id": record["id"], "result": {"permissions": granted, "scope": "turn"}}
+        if text not in (YES, NO):
+            raise UsageError("codex takes yes or no here: answer no, then `imi say` the reason", code="bad-answer")
+        return {"id": record["id"], "result": {"decision": "accept" if text == YES else "decline"}}
+
+    def say(self, read: StreamReader, text: str) -> list[Message]:
+        if read.session is None:
+            raise Refused("its server has not named the thread yet: try again in a moment", code="not-ready")
+        turn: Message = {"threadId": read.session, "input": [{"type": "text", "text": text}]}
+        return [_request(f"{_TURN}-{new_id()}", "turn/start", turn)]
+
+    def interrupt(self, read: StreamReader) -> list[Message]:
+        turn = getattr(read, "turn", None)
+        if turn is None:
+            return []
+        return [_request(f"imi-{new_id()}", "turn/interrupt", {"threadId": read.session, "turnId": turn})]
+
+    def finish(self) -> list[Message]:
+        return []  # a server ends by a signal
+
+
+def _request(ident: str, method: str, params: Message) -> Message:
+    return {"id": ident, "method": method, "params": params}

@@ -1,0 +1,220 @@
+"""Records the output of runs in the registry: rows and the place in the output in one transaction.
+
+The place moves by compare-and-set, so any number of readers may run: what one recorded, no other records again. A reader
+that was overtaken, or begins in the middle, reads the recorded part once more without recording it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from imi_monitor import host
+from imi_monitor.model import run, session_record, times
+from imi_monitor.model.agent import DEAD, EXACT, FAILED, PLANNING, WORKING, Agent, AgentEvent, Truth
+from imi_monitor.model.run import ALIVE, CRASHED, Question
+from imi_monitor.model.session_record import SessionRecord
+from imi_monitor.model.snapshot import Key
+from imi_monitor.runs import launch_folder, providers, run_claim, run_folder
+from imi_monitor.runs.launch_folder import ProcessEnd
+from imi_monitor.store import db, runs, session_writer
+from imi_monitor.store.runs import RunRow
+
+_SLICE = 1 << 20
+_LONGEST_LINE = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What one slice of the output says, ready to be recorded."""
+
+    start: int
+    position: int
+    lines: int
+    record: SessionRecord | None
+    asked: Sequence[Question]
+    closed: Sequence[str]
+    events: Sequence[AgentEvent]
+    end: ProcessEnd | None  # the process is gone and its output is read to the end
+
+
+class FollowedRun:
+    """One run and the reader of its output, which has taken in everything before `position`."""
+
+    def __init__(self, row: RunRow) -> None:
+        self.row = row
+        self.folder = launch_folder.folder_of(row.id)
+        self.provider = providers.by_name(row.program)
+        self.reader = self.provider.reader()
+        self.position = 0
+        self.turn_over_since: float | None = None  # uptime
+        self._recorded: tuple[object, ...] | None = None
+        self._state_at = row.started_at or row.created_at
+
+    def read_recorded(self, until: int) -> None:
+        """Read the output up to this position, as far as it is recorded already: nothing of it is recorded again."""
+        self.reader, self.position = self.provider.reader(), 0
+        events: list[AgentEvent] = []
+        while self.position < until:
+            data = self.folder.read_output(self.position, min(_LONGEST_LINE, until - self.position))
+            if not data:
+                break  # the file is shorter than it was
+            self._take(data, whole=b"\n" not in data or self.position + len(data) >= until)
+            events += self.reader.take_events()
+        self.reader.take_questions()
+        run_folder.write_log(self.row.folder, events, anew=True)
+
+    def _take(self, data: bytes, *, whole: bool) -> tuple[int, int]:
+        """Give the complete lines to the reader, with `whole` also a torn last one; (bytes, lines)."""
+        cut = len(data) if whole else data.rfind(b"\n") + 1
+        at, lines, start = times.stamp(), 0, 0
+        while start < cut:
+            end = data.find(b"\n", start, cut) + 1 or cut
+            self.reader.add(
+                data[start : end - 1] if data[end - 1 : end] == b"\n" else data[start:end], self.position, at
+            )
+            self.position += end - start
+            start, lines = end, lines + 1
+        return cut, lines
+
+    def read_news(self) -> _News | None:
+        """The next slice of the output; None if there is nothing to record."""
+        process = self._process()  # before the output: what it wrote before its end is read then
+        data = self.folder.read_output(self.position, _SLICE)
+        if len(data) == _SLICE and b"\n" not in data:
+            data = self.folder.read_output(self.position, _LONGEST_LINE)
+        full = len(data) >= _SLICE
+        before = self.position
+        _, lines = self._take(data, whole=(process.over and not full) or len(data) >= _LONGEST_LINE)
+        end = process if process.over and not full else None
+        events, (asked, closed) = self.reader.take_events(), self.reader.take_questions()
+        state = self.reader.state
+        now = (self.reader.session, state, self.reader.detail, self.reader.turn_over)
+        if self.position == before and end is None and now == self._recorded:
+            return None
+        if self._recorded is None or self._recorded[1] != state:
+            self._state_at = times.stamp()
+        self._recorded = now
+        if not self.reader.turn_over:
+            self.turn_over_since = None
+        elif self.turn_over_since is None:
+            self.turn_over_since = host.uptime()
+        return _News(before, self.position, lines, self._session_record(events, end), asked, closed, events, end)
+
+    def _process(self) -> ProcessEnd:
+        """What became of the process; by the registry where the folder of the launch was removed."""
+        found, row = self.folder.process(), self.row
+        if found.kind == launch_folder.UNBORN and host.is_alive(row.host, row.boot, row.pid, row.pid_started) is False:
+            return ProcessEnd(launch_folder.GONE)
+        return found
+
+    def _session_record(self, events: Sequence[AgentEvent], end: ProcessEnd | None) -> SessionRecord | None:
+        session = self.reader.session or self.row.session
+        if session is None:
+            return None
+        over = end is not None
+        state = self.reader.state or (FAILED if over else PLANNING)
+        row = self.row
+        crashed = over and (row.stop_by is None and state in WORKING)
+        truth = Truth(state, self._state_at, "run", EXACT, self.reader.detail, ended=over)
+        key = Key(row.host, row.repo_name, row.worktree_name) if row.repo_name and row.worktree_name else None
+        agent = Agent(
+            id=f"{row.program}:{session}",
+            cli=row.program,
+            name=row.agent_id,
+            key=key,
+            cwd=row.cwd,
+            session=session,
+            pid=row.pid,
+            pid_started=row.pid_started,
+            truth=Truth(DEAD, truth.since, "run", EXACT, truth.detail, ended=True) if crashed else truth,
+            facts=self.reader.facts,
+        )
+        now = times.now()
+        made = session_record.session_state(agent, row.host, row.boot or host.boot(), now)
+        made.metadata["run"] = row.id
+        return session_record.session_record(made, row.cwd, events, now, _size)
+
+
+def _size(path: str, root: str | None) -> int | None:
+    """The size of a plain file in the agent's folder; the file is not opened."""
+    if root is None or not path.startswith(root.rstrip("/") + "/"):
+        return None
+    try:
+        return os.lstat(path).st_size
+    except (OSError, ValueError):
+        return None
+
+
+class RunIngest:
+    """Follows all runs of one registry that are not over."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.followed: dict[int, FollowedRun] = {}
+
+    def update(self) -> bool:
+        """Record what is new of every run; whether there was anything."""
+        self._follow(db.read(self.connection, runs.list_open_here))
+        news = [(one, found) for one in self.followed.values() if (found := one.read_news()) is not None]
+        if not news:
+            return False
+        for one in db.transact_unsynced(self.connection, _record, news):
+            one.read_recorded(db.read(self.connection, runs.offset, one.row.seq)[0])
+            one._recorded = None
+        for one, found in news:
+            run_folder.write_log(one.row.folder, found.events)
+            if found.end is not None:
+                run_folder.write_end(db.read(self.connection, runs.by_id, one.row.id) or one.row)
+                run_claim.mirror(self.connection, one.row)
+        return True
+
+    def _follow(self, rows: Sequence[RunRow]) -> None:
+        alive = {row.seq: row for row in rows if row.status == ALIVE}
+        for seq in [seq for seq in self.followed if seq not in alive]:
+            del self.followed[seq]
+        for seq, row in alive.items():
+            known = self.followed.get(seq)
+            if known is None:
+                known = self.followed[seq] = FollowedRun(row)
+                position = db.read(self.connection, runs.offset, seq)[0]
+                if position:
+                    known.read_recorded(position)
+            known.row = row
+
+
+def _record(connection: sqlite3.Connection, news: Sequence[tuple[FollowedRun, _News]]) -> list[FollowedRun]:
+    """Record the news of each run; returns those that another reader has overtaken. One transaction."""
+    overtaken: list[FollowedRun] = []
+    for one, found in news:
+        if runs.move_offset(connection, one.row.seq, found.start, found.position, found.lines):
+            _record_one(connection, one, found)
+        else:
+            overtaken.append(one)
+    return overtaken
+
+
+def _record_one(connection: sqlite3.Connection, one: FollowedRun, found: _News) -> None:
+    row = one.row
+    if found.record is not None:
+        session_writer.record(connection, [found.record])
+    runs.record_asks(connection, row.seq, found.asked, found.closed)
+    runs.record_progress(
+        connection, row, one.reader.session, one.reader.state, session_record.stored_text(one.reader.detail)
+    )
+    if found.end is not None:
+        now = runs.by_id(connection, row.id) or row  # the intent to stop it may be new
+        end_run(connection, now, one.reader.state, one.reader.detail, found.end.code)
+
+
+def end_run(
+    connection: sqlite3.Connection, row: RunRow, state: str | None, detail: str | None, code: int | None
+) -> None:
+    """Record the end of a run whose process is gone, and give its claim back unless it crashed."""
+    found = run.verdict(state, session_record.stored_text(detail), code, row.stop_by)
+    if not runs.end(connection, row, found, code):
+        return
+    if found.status != CRASHED:
+        run_claim.release(connection, row)

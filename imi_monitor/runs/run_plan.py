@@ -1,0 +1,79 @@
+"""Everything that is decided about a run before anything is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from imi_monitor.runs.provider import Launch, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.model.errors import Refused
+    from imi_monitor.store.claim_requests import ClaimAnswer, ClaimTarget
+
+# Of the surroundings of `imi start`, not of the agent: it would take itself for the agent or the pane that started it.
+_NOT_PASSED = (
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SESSION_ID",
+    "CODEX_THREAD_ID",
+    "GEMINI_SESSION_ID",
+    "IMI_AGENT_PID",
+    "TMUX",
+    "TMUX_PANE",
+    "ZELLIJ",
+    "ZELLIJ_PANE_ID",
+    "ZELLIJ_SESSION_NAME",
+)
+RUN_VARIABLE = "IMI_RUN_ID"
+_HOMES = ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """`target`: the worktree to claim; None: the run needs no claim, or works under the caller's."""
+
+    id: str
+    program: str
+    way: str
+    agent: str
+    user: str
+    spec: Spec
+    launch: Launch
+    home: str
+    refuse_claim: Callable[[ClaimAnswer], Refused]
+    target: ClaimTarget | None = None
+    repo_name: str | None = None
+    worktree_name: str | None = None
+    base: str | None = None  # the commit the worktree was at
+    task: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    resumed_from: str | None = None
+
+    def environment(self, folder: str) -> dict[str, str]:
+        """The agent's environment: the caller's, with what names the run."""
+        passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED}
+        named = {RUN_VARIABLE: self.id, "IMI_RUN_DIR": folder, "IMI_AGENT_ID": self.agent, "IMI_SESSION_ID": self.id}
+        return {**passed, **named}
+
+    def stored_launch(self) -> dict[str, object]:
+        """What a resume needs. The argv has no prompt; flags are the user's own words."""
+        return {
+            "argv": list(self.launch.argv),
+            "mode": self.spec.mode,
+            "model": self.spec.model,
+            "flags": list(self.spec.flags),
+            "dangerous": list(self.launch.dangerous),
+            "resumes": self.spec.resumes,
+            "homes": {name: os.environ[name] for name in _HOMES if name in os.environ},
+            "base": self.base,
+            "task": self.task,
+            "labels": self.labels,
+        }
+
+
+def own_environment() -> dict[str, str]:
+    """The environment of the processes that imi starts for itself: inside of a run they are no part of it."""
+    return {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}

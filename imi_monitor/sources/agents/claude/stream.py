@@ -1,0 +1,167 @@
+"""The output of a Claude Code that imi started: the records of a transcript, the questions, and the result of each turn."""
+
+from __future__ import annotations
+
+from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, WAITING, AgentEvent, SessionFacts
+from imi_monitor.model.run import NO, YES, Question
+from imi_monitor.sources.agents import fields
+from imi_monitor.sources.agents.claude import records
+from imi_monitor.sources.agents.claude.records import QUESTION, JsonObject
+from imi_monitor.sources.agents.claude.reducer import ClaudeReducer
+from imi_monitor.sources.agents.stream_reader import StreamReader
+
+_CONVERSATION = ("user", "assistant")
+
+
+class ClaudeStream(StreamReader):
+    """Reads `--output-format stream-json`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reducer = ClaudeReducer("its output")
+        self._calls: dict[str, str] = {}  # tool call -> the question about it
+        self._result: tuple[str, str | None] | None = None  # (state, detail) of the last turn, once it is over
+        self._cost: float | None = None
+        self._result_tokens: tuple[int, int, int] | None = None
+
+    def add_record(self, record: JsonObject, position: int, at: str) -> None:
+        kind = record.get("type")
+        if kind in _CONVERSATION:
+            self._converse(record, at)
+        elif kind == "system":
+            self._system(record, at)
+        elif kind == "result":
+            self._end_turn(record, at)
+        elif kind == "control_request":
+            self._ask(record, position, at)
+        elif kind == "control_cancel_request":
+            self.close(str(record.get("request_id")))
+
+    @property
+    def state(self) -> str | None:
+        if self.asks:
+            return WAITING
+        if self._result is not None:
+            return self._result[0]
+        found = self._reducer.evidence()
+        return found.state if found is not None else None
+
+    @property
+    def detail(self) -> str | None:
+        if self.asks:
+            return next(iter(self.asks.values())).text
+        if self._result is not None:
+            return self._result[1]
+        found = self._reducer.evidence()
+        return str(found.tool) if found is not None and found.tool is not None else None
+
+    @property
+    def turn_over(self) -> bool:
+        return self._result is not None and not self._reducer.calls.background
+
+    @property
+    def facts(self) -> SessionFacts:
+        one = self._reducer
+        fresh, out, cached = self._result_tokens or one.tokens.counted
+        return SessionFacts(
+            version=one.version,
+            model=one.model,
+            branch=one.branch,
+            turn_at=one.turn_at,
+            prompt=one.prompt,
+            last_message=one.last_message,
+            tokens_in=fresh,
+            tokens_out=out,
+            tokens_cached=cached,
+            cost_usd=self._cost,
+            context_used=one.tokens.context,
+            files=tuple(one.calls.files),
+        )
+
+    def _converse(self, record: JsonObject, at: str) -> None:
+        self.session = records.session_id(record.get("session_id")) or self.session
+        record.setdefault("timestamp", at)
+        record["isSidechain"] = record.get("parent_tool_use_id") is not None
+        if "tool_use_result" in record:
+            record["toolUseResult"] = record["tool_use_result"]
+        if not record["isSidechain"]:
+            self._result = None
+        for block in records.rows(fields.table(record.get("message")).get("content")):
+            asked = self._calls.get(str(block.get("tool_use_id")))
+            if asked is not None:
+                self.close(asked)
+        self._reducer.add_record(record)
+        self.events += self._reducer.take_events()
+
+    def _system(self, record: JsonObject, at: str) -> None:
+        if record.get("subtype") != "init":
+            record.setdefault("timestamp", at)
+            self._reducer.add_record(record)
+            return
+        self.session = records.session_id(record.get("session_id")) or self.session
+        self._reducer.version = fields.text(record.get("claude_code_version"), 40) or self._reducer.version
+        self._reducer.model = fields.text(record.get("model"), 80) or self._reducer.model
+        self._reducer.cwd = fields.path(record.get("cwd")) or self._reducer.cwd
+        self._reducer.mode = fields.text(record.get("permissionMode"), 40) or self._reducer.mode
+        self._result = None  # each turn begins with it
+
+    def _ask(self, record: JsonObject, position: int, at: str) -> None:
+        request = fields.table(record.get("request"))
+        ident = fields.text(record.get("request_id"), 200)
+        if ident is None or request.get("subtype") != "can_use_tool":
+            return
+        block = {"name": request.get("tool_name"), "input": request.get("input"), "id": request.get("tool_use_id")}
+        tool = records.tool_of(block, self._reducer.cwd)
+        asked = records.question_of(block) if tool.name == QUESTION else None
+        text = f"question: {asked}" if asked else f"permission for {tool}"
+        choices = _labels(block) if asked else (YES, NO)
+        self.open(Question(ident, tool.name, text, at, position, choices))
+        if tool.id is not None:
+            self._calls[tool.id] = ident
+        if asked is None:
+            self.events.append(AgentEvent("waits", f"{ident}:waits", at, text, tool))
+
+    def _end_turn(self, record: JsonObject, at: str) -> None:
+        self.session = records.session_id(record.get("session_id")) or self.session
+        state, detail = _outcome(record)
+        found = self._reducer.evidence()
+        if state == FAILED and found is not None and found.state == CANCELLED:
+            state, detail = CANCELLED, found.detail
+        self._result = (state, detail)
+        cost = record.get("total_cost_usd")
+        self._cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else self._cost
+        self._result_tokens = _tokens(fields.table(record.get("modelUsage"))) or self._result_tokens
+        for asked in list(self.asks):
+            self.close(asked)
+        if state == CANCELLED:
+            return  # its interrupt is an event already
+        ident = fields.text(record.get("uuid"), 200) or f"result:{at}"
+        self.events.append(AgentEvent(state, f"{ident}:{state}", at, detail))
+
+
+def _outcome(record: JsonObject) -> tuple[str, str | None]:
+    """(state, detail) of a finished turn."""
+    kind, text = str(record.get("subtype")), fields.text(record.get("result"), 300)
+    if kind == "success" and record.get("is_error") is not True:
+        denied = records.rows(record.get("permission_denials"))
+        return COMPLETED, f"{len(denied)} tool calls were refused" if denied else None
+    errors = [one for one in fields.rows(record.get("errors")) if isinstance(one, str)]
+    return FAILED, text or "; ".join(errors)[:300] or kind.removeprefix("error_").replace("_", " ")
+
+
+def _tokens(usage: JsonObject) -> tuple[int, int, int] | None:
+    tables = [fields.table(one) for one in usage.values()]
+    if not tables:
+        return None
+
+    def add(*names: str) -> int:
+        return sum(fields.number(one.get(name)) or 0 for one in tables for name in names)
+
+    return add("inputTokens", "cacheCreationInputTokens"), add("outputTokens"), add("cacheReadInputTokens")
+
+
+def _labels(block: JsonObject) -> tuple[str, ...]:
+    """The options of the first question."""
+    first = next(iter(records.rows(fields.table(block.get("input")).get("questions"))), {})
+    labels = (fields.text(one.get("label"), 200) for one in records.rows(first.get("options")))
+    return tuple(one for one in labels if one)

@@ -1,0 +1,287 @@
+"""Fake agent programs for tests: they speak the protocols of the real ones on their standard streams and start in 30 ms.
+
+`fake_agent.py claude …` speaks stream-json, `fake_agent.py codex …` the app-server's JSON-RPC. The prompt says what happens:
+[[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
+kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
+[[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends. Shapes: recorded from Claude Code 2.1.326 and
+Codex 0.169.0.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from typing import Any
+
+Record = dict[str, Any]
+_FLOOD = 3000
+
+
+class FakeAgent:
+    """What both protocols share: lines in and out, and the acts that a prompt asks for."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.deaf = False
+
+    def out(self, record: Record) -> None:
+        sys.stdout.write(json.dumps(record) + "\n")
+        sys.stdout.flush()
+
+    def next(self, seconds: float | None = None) -> Record | None:
+        """The next message; None if none comes within this time."""
+        while b"\n" not in self._rest:
+            if not select.select([0], [], [], seconds)[0]:
+                return None
+            self._rest += os.read(0, 1 << 16)
+        line, _, self._rest = self._rest.partition(b"\n")
+        found: Record = json.loads(line)
+        return found
+
+    def act(self, prompt: str) -> str:
+        """Do what the prompt says; returns completed or interrupted."""
+        for mark in re.findall(r"\[\[(\w+)\]\]", prompt):
+            if getattr(self, f"do_{mark}")():
+                return "interrupted"
+        self.say("Hello.")
+        return "completed"
+
+    def do_ask(self) -> bool:
+        self.say("allowed" if self.ask("touch x") else "denied")
+        return False
+
+    def do_slow(self) -> bool:
+        number = 0
+        while True:
+            self.say(f"word{number}")
+            number += 1
+            message = self.next(0.02)
+            if message is not None and self.is_interrupt(message):
+                return True
+
+    def do_tool(self) -> bool:
+        self.tool("sleep 300")
+        child = subprocess.Popen(["/bin/sleep", "300"], start_new_session=True)
+        while child.poll() is None:
+            message = self.next(0.05)
+            if message is not None and self.is_interrupt(message):
+                child.kill()
+                return True
+        return False
+
+    def do_leave(self) -> bool:
+        subprocess.Popen(["/bin/sleep", "300"], start_new_session=True)
+        self.say("left")
+        return False
+
+    def do_die(self) -> bool:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return True
+
+    def do_exit7(self) -> bool:
+        os._exit(7)
+
+    def do_torn(self) -> bool:
+        sys.stdout.write('{"type":"assistant","mess')
+        sys.stdout.flush()
+        return self.do_die()
+
+    def do_deaf(self) -> bool:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self.say("deaf")
+        while True:
+            time.sleep(1)
+
+    def do_flood(self) -> bool:
+        for number in range(_FLOOD):
+            self.say(f"line {number}")
+        return False
+
+    def say(self, text: str) -> None:
+        raise NotImplementedError
+
+    def tool(self, command: str) -> str:
+        """A call of a command begins; returns its id."""
+        raise NotImplementedError
+
+    def ask(self, command: str) -> bool:
+        raise NotImplementedError
+
+    def is_interrupt(self, message: Record) -> bool:
+        raise NotImplementedError
+
+
+class FakeClaude(FakeAgent):
+    def __init__(self, words: list[str]) -> None:
+        super().__init__()
+        given = dict(itertools.pairwise(words))
+        self.session = given.get("--resume") or given.get("--session-id") or str(uuid.uuid4())
+        self.folder = os.path.join(os.environ["HOME"], ".claude", "projects", "fake")
+        self.transcript = os.path.join(self.folder, f"{self.session}.jsonl")
+        known = os.path.exists(self.transcript)
+        if "--resume" in given and not known:
+            sys.exit(f"No conversation found with session ID: {self.session}")
+        if "--session-id" in given and known:
+            sys.exit(f"Error: Session ID {self.session} is already in use.")
+        self.mode = given.get("--permission-mode", "default")
+
+    def serve(self) -> None:
+        while True:
+            message = self.next()
+            assert message is not None
+            if message["type"] == "user":
+                self.turn(message)
+            elif message["type"] == "control_request":
+                self.reply(message)
+                if message["request"]["subtype"] == "end_session":
+                    return
+
+    def turn(self, message: Record) -> None:
+        os.makedirs(self.folder, exist_ok=True)
+        with open(self.transcript, "a") as file:
+            file.write(json.dumps(message) + "\n")
+        init = {"cwd": os.getcwd(), "model": "fake", "permissionMode": self.mode, "claude_code_version": "2.1.326"}
+        self.emit("system", {"subtype": "init", **init})
+        self.emit("user", {**message, "isReplay": True})
+        prompt = message["message"]["content"]
+        end = self.act(prompt if isinstance(prompt, str) else prompt[0]["text"])
+        usage = {"fake": {"inputTokens": 10, "outputTokens": 5}}
+        if end == "interrupted":
+            content = [{"type": "text", "text": "[Request interrupted by user]"}]
+            self.emit("user", {"message": {"role": "user", "content": content}, "parent_tool_use_id": None})
+            self.emit("result", {"subtype": "error_during_execution", "is_error": True, "modelUsage": usage})
+        else:
+            result = {"subtype": "success", "is_error": False, "result": "Hello.", "total_cost_usd": 0.01}
+            self.emit("result", {**result, "modelUsage": usage, "permission_denials": []})
+
+    def emit(self, kind: str, record: Record) -> None:
+        now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{time.time_ns() // 1_000_000 % 1000:03d}Z"
+        self.out({"uuid": str(uuid.uuid4()), "timestamp": now, **record, "type": kind, "session_id": self.session})
+
+    def assistant(self, block: Record) -> None:
+        message = {"id": f"msg_{uuid.uuid4()}", "role": "assistant", "model": "fake", "content": [block]}
+        self.emit("assistant", {"message": {**message, "stop_reason": None, "usage": {}}, "parent_tool_use_id": None})
+
+    def say(self, text: str) -> None:
+        self.assistant({"type": "text", "text": text})
+
+    def tool(self, command: str) -> str:
+        ident = f"toolu_{uuid.uuid4()}"
+        self.assistant({"type": "tool_use", "id": ident, "name": "Bash", "input": {"command": command}})
+        return ident
+
+    def ask(self, command: str) -> bool:
+        call, ident = self.tool(command), str(uuid.uuid4())
+        request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": command}, "tool_use_id": call}
+        self.out({"type": "control_request", "request_id": ident, "request": request})
+        while True:
+            message = self.next()
+            assert message is not None
+            response = message.get("response", {})
+            if response.get("request_id") == ident:
+                allowed: bool = response["response"]["behavior"] == "allow"
+                content = [{"tool_use_id": call, "type": "tool_result", "content": "ok", "is_error": not allowed}]
+                self.emit("user", {"message": {"role": "user", "content": content}, "parent_tool_use_id": None})
+                return allowed
+            self.reply(message)
+
+    def reply(self, message: Record) -> None:
+        answer = {"subtype": "success", "request_id": message.get("request_id"), "response": {}}
+        self.out({"type": "control_response", "response": answer})
+
+    def is_interrupt(self, message: Record) -> bool:
+        if message.get("request", {}).get("subtype") == "end_session":
+            self.reply(message)
+            sys.exit(0)
+        self.reply(message)
+        return bool(message.get("request", {}).get("subtype") == "interrupt")
+
+
+class FakeCodex(FakeAgent):
+    def __init__(self, words: list[str]) -> None:
+        super().__init__()
+        self.folder = os.path.join(os.environ["HOME"], ".codex", "fake")
+        self.thread = ""
+        self.number = 0
+        self.turn = ""
+
+    def serve(self) -> None:
+        while True:
+            message = self.next()
+            assert message is not None
+            self.handle(message)
+
+    def handle(self, message: Record) -> None:
+        method, params = message.get("method"), message.get("params", {})
+        if method == "initialize":
+            self.reply(message, {"userAgent": "imi/0.169.0 (Debian)"})
+        elif method in ("thread/start", "thread/resume"):
+            self.begin(message, params.get("threadId"))
+        elif method == "turn/start":
+            self.run_turn(message, params["input"][0]["text"])
+
+    def begin(self, message: Record, resumed: str | None) -> None:
+        if resumed is not None and not os.path.exists(os.path.join(self.folder, resumed)):
+            self.out({"id": message["id"], "error": {"message": f"no rollout found for thread id {resumed}"}})
+            return
+        self.thread = resumed or str(uuid.uuid4())
+        os.makedirs(self.folder, exist_ok=True)
+        open(os.path.join(self.folder, self.thread), "w").close()
+        self.reply(message, {"thread": {"id": self.thread}, "model": "fake"})
+
+    def run_turn(self, message: Record, prompt: str) -> None:
+        self.turn = str(uuid.uuid4())
+        self.reply(message, {"turn": {"id": self.turn, "status": "inProgress"}})
+        self.notify("turn/started", {"turn": {"id": self.turn, "status": "inProgress"}})
+        self.item("completed", {"type": "userMessage", "content": [{"type": "text", "text": prompt}]})
+        end = self.act(prompt)
+        self.notify("turn/completed", {"turn": {"id": self.turn, "status": end, "error": None}})
+
+    def reply(self, message: Record, result: Record) -> None:
+        self.out({"id": message["id"], "result": result})
+
+    def notify(self, method: str, params: Record) -> None:
+        self.out({"method": method, "params": {"threadId": self.thread, "turnId": self.turn, **params}})
+
+    def item(self, moment: str, item: Record, ident: str | None = None) -> str:
+        self.number += 1
+        ident = ident or f"item_{self.turn}_{self.number}"
+        self.notify(f"item/{moment}", {"item": {"id": ident, **item}})
+        return ident
+
+    def say(self, text: str) -> None:
+        self.item("completed", {"type": "agentMessage", "text": text})
+
+    def tool(self, command: str) -> str:
+        return self.item("started", {"type": "commandExecution", "command": f"/bin/bash -lc '{command}'"})
+
+    def ask(self, command: str) -> bool:
+        call = self.tool(command)
+        params = {"threadId": self.thread, "turnId": self.turn, "itemId": call, "command": command}
+        self.out({"id": self.number, "method": "item/commandExecution/requestApproval", "params": params})
+        asked = self.number
+        while (message := self.next()) is None or message.get("id") != asked:
+            pass
+        allowed: bool = message["result"]["decision"] == "accept"
+        self.notify("serverRequest/resolved", {"requestId": asked})
+        done = {"type": "commandExecution", "status": "completed" if allowed else "declined", "exitCode": 0}
+        self.item("completed", {**done, "command": command, "aggregatedOutput": "ok"}, call)
+        return allowed
+
+    def is_interrupt(self, message: Record) -> bool:
+        if message.get("method") == "turn/interrupt":
+            self.reply(message, {})
+            return True
+        return False
+
+
+if __name__ == "__main__":
+    {"claude": FakeClaude, "codex": FakeCodex}[sys.argv[1]](sys.argv[2:]).serve()  # type: ignore[attr-defined]
