@@ -186,6 +186,38 @@ def keys_page() -> str:
     return "\n".join(lines)
 
 
+_TABLES_OF_NAMES = """
+## Your own commands
+
+```toml
+[commands]
+test = "make test"              # imi command test NAME; in the menus of the dashboard
+
+[commands.logs]
+run = "less +F \"$IMI_WORKTREE_PATH/app.log\""
+key = "f6"                      # a key of the dashboard; it wins over a default one
+label = "Logs"
+help = "follow the worktree's log"
+
+[commands.push]
+run = "git push"
+pane = false                    # unseen: a message says how it ended
+```
+
+A command runs with `/bin/sh` in the worktree. `IMI_WORKTREE`, `IMI_WORKTREE_PATH`, `IMI_REPOSITORY`, `IMI_BRANCH` and `IMI_PR`
+say which one it is; the last two are unset where there is none. A repository declares its own in `.iMi/commands.toml` of its main
+worktree, in the same form without `key`; they run after `imi trust` ([safety.md](safety.md)).
+
+## A repository's commands of yours
+
+```toml
+[repositories.app]
+post_create = ["npm install"]   # in a new worktree of the repository app, once you trust it
+pre_remove = "make clean"       # a failure stops the removal
+```
+"""
+
+
 def configuration_page() -> str:
     """docs/configuration.md: every setting with its default."""
     rows = [(f"`{key}`", f"`{json.dumps(default)}`", help) for key, (default, _, help) in config.KEYS.items()]
@@ -195,6 +227,7 @@ def configuration_page() -> str:
         "Made from the declared settings by `make docs`. `imi config` shows each value and where it comes from.",
         "",
         *_table(("setting", "default", "what it does"), rows),
+        *_TABLES_OF_NAMES.splitlines(),
     ]
     return "\n".join(lines) + "\n"
 

@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from imi_monitor.model.own_command import OwnCommand
+
 # key: (default, environment variable, description). The type of the default is the type of the value.
 KEYS: dict[str, tuple[object, str, str]] = {
     "IMI_DATABASE_PATH": ("", "IMI_DATABASE_PATH", "the registry; empty: ~/.config/iMi/iMi.db"),
@@ -94,6 +96,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
 NO_EFFECT = frozenset(key for key, (_, _, help) in KEYS.items() if help.startswith("accepted for iMi, no effect"))
 # [repositories.NAME]: commands of one repository, run only if it is trusted.
 REPOSITORY_KEYS = ("post_create", "pre_remove")
+_TABLES = ("repositories", "commands")  # tables whose keys are names, not settings; only in the user's file
 # Not allowed in a cluster's file, which agents can write: who claims, where data is sent, how long sessions are kept.
 USER_KEYS = (
     "ui.keymap",
@@ -127,12 +130,13 @@ _MOST_BYTES = 1 << 20
 class Settings:
     """All values with their origins."""
 
-    __slots__ = ("_origins", "_repositories", "_values", "problems")
+    __slots__ = ("_origins", "_own_commands", "_repositories", "_values", "problems")
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {key: default for key, (default, _, _) in KEYS.items()}
         self._origins = dict.fromkeys(KEYS, "default")
         self._repositories: dict[str, dict[str, list[str]]] = {}
+        self._own_commands: dict[str, OwnCommand] = {}
         self.problems: list[tuple[str, UsageError]] = []  # (key, what is wrong with it); no key: the whole file
 
     def check(self, tolerated: tuple[str, ...] = ()) -> None:
@@ -166,6 +170,23 @@ class Settings:
     def repositories(self) -> dict[str, dict[str, list[str]]]:
         """Repository -> `post_create` or `pre_remove` -> commands."""
         return self._repositories
+
+    def own_commands(self) -> dict[str, OwnCommand]:
+        """The commands of `[commands]` by name."""
+        return self._own_commands
+
+    def set_table(self, key: str, value: object, origin: str) -> None:
+        """Take `commands.NAME` or the whole of `repositories`."""
+        section, dot, name = key.partition(".")
+        if not (dot if section == "commands" else isinstance(value, dict)):
+            raise UsageError(f"{section} in {safe(origin)} must be tables: [{section}.NAME]", code="bad-setting")
+        if section == "commands":
+            from imi_monitor.model import own_command
+
+            self._own_commands[name] = own_command.parse(name, value, origin)
+        elif isinstance(value, dict):
+            for name, table in value.items():
+                self.set_repository(name, table, origin)
 
     def set(self, key: str, value: object, origin: str) -> None:
         if key not in KEYS:
@@ -316,8 +337,14 @@ def _line_number(text: str, key: str) -> int | None:
 
 
 def _set(settings: Settings, key: str, value: object, path: str, trusted: bool) -> None:
-    if key == "repositories":
-        _set_repositories(settings, value, path, trusted)
+    section = key.partition(".")[0]
+    if section in _TABLES:
+        if not trusted:
+            raise UsageError(
+                f"[{section}] is not allowed in {safe(path)}: commands belong in {safe(paths.config_file())}",
+                code="bad-setting",
+            )
+        settings.set_table(key, value, path)
         return
     if not trusted and key in USER_KEYS:
         raise UsageError(
@@ -325,18 +352,6 @@ def _set(settings: Settings, key: str, value: object, path: str, trusted: bool) 
         )
     if trusted or key != "IMI_DATABASE_PATH":  # the registry is chosen before the cluster is known
         settings.set(key, value, path)
-
-
-def _set_repositories(settings: Settings, value: object, path: str, trusted: bool) -> None:
-    if not trusted:
-        raise UsageError(
-            f"[repositories] is not allowed in {safe(path)}: commands belong in {safe(paths.config_file())}",
-            code="bad-setting",
-        )
-    if not isinstance(value, dict):
-        raise UsageError(f"repositories in {safe(path)} must be tables: [repositories.NAME]", code="bad-setting")
-    for name, table in value.items():
-        settings.set_repository(name, table, path)
 
 
 def _read_environment(settings: Settings) -> None:

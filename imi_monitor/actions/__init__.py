@@ -18,6 +18,7 @@ MODULES = (
     "imi_monitor.actions.status.go_action",
     "imi_monitor.actions.worktree.rename_action",
     "imi_monitor.actions.sync.sync_action",
+    "imi_monitor.actions.worktree.command_action",
     "imi_monitor.actions.setup.types_action",
     "imi_monitor.actions.status.status_action",
     "imi_monitor.actions.status.diff_action",

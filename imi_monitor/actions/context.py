@@ -64,6 +64,7 @@ class Context:
         self.choose = choose  # (title, lines) -> the index of the chosen line, or None
         self._emit = emit
         self.tolerated_settings: tuple[str, ...] = ()  # sections whose problems do not matter here
+        self.prints_json = False  # stdout is for one JSON object
         self.notes: list[str] = []  # what the user should know beside the outcome
         self.process_ends = False  # the process ends afterwards, so the kernel may close the registry
         self.needs_registry = True  # False: reads find an empty registry while the real one cannot be used

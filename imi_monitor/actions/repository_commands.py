@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from imi_monitor.actions import worktree_program
 from imi_monitor.git import layout
 from imi_monitor.git.spawn import spawn
 from imi_monitor.model.errors import ImiError, Refused
@@ -64,7 +65,7 @@ def run(
         return None
     if not context.trusted(repository):
         return CommandReport(warnings=(_untrusted(name, stage, len(commands)),))
-    env = _environment(worktree_path, worktree_name, name)
+    env = worktree_program.environment(worktree_path, worktree_name, name)
     tail = _OutputTail(context)
     ran: list[str] = []
     for command in commands:
@@ -110,30 +111,6 @@ def _untrusted(name: str, stage: str, number: int) -> str:
     verb = "was" if number == 1 else "were"
     skipped = f"{safe(name)} is not trusted, so {count(number, f'{stage} command')} {verb} skipped"
     return f"{skipped}: check with `imi trust --show`, then run `imi trust`"
-
-
-def _environment(worktree_path: str, worktree_name: str, repo_name: str) -> dict[str, str]:
-    """The user's environment without variables that redirect git or imi's shell function."""
-    env = {key: value for key, value in os.environ.items() if key not in _MISLEADING}
-    env.update(IMI_WORKTREE=worktree_name, IMI_WORKTREE_PATH=worktree_path, IMI_REPOSITORY=repo_name)
-    return env
-
-
-_MISLEADING = frozenset(
-    (
-        "GIT_DIR",
-        "GIT_WORK_TREE",
-        "GIT_COMMON_DIR",
-        "GIT_INDEX_FILE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_NAMESPACE",
-        "GIT_CEILING_DIRECTORIES",
-        "IMI_CD_FILE",
-        "IMI_SHELL",
-    )
-)
 
 
 class _OutputTail:

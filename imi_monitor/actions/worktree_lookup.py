@@ -22,6 +22,7 @@ __all__ = [
     "git_in",
     "known_repositories",
     "list_worktrees",
+    "missing_folder",
     "name_prefixes",
     "trunk_branch",
 ]
@@ -73,6 +74,14 @@ def git_in(context: Context, found: Target) -> Git:
     from imi_monitor.git.runner import Git
 
     return Git(found.repository.common_dir, found.admin_dir, found.path)
+
+
+def missing_folder(target: Target) -> Refused:
+    """The refusal of what needs the worktree's folder."""
+    return Refused(
+        f"{safe(target.name)} has no folder any more ({safe(target.path)}): `imi undo` restores what imi removed",
+        code="missing",
+    )
 
 
 def trunk_branch(context: Context, git: Git, remote: str | None = None) -> str:

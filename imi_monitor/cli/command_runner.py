@@ -112,6 +112,7 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
         choose=choose,
     )
     context.process_ends = action.hot
+    context.prints_json = as_json
     context.tolerated_settings = action.tolerates
     if action.streams:
         context.cancelled = output.reader_gone

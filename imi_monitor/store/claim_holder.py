@@ -65,6 +65,11 @@ def identify_caller(given: str | None, pid: int | None) -> Caller:
     return Caller(pid, marks)
 
 
+def is_agent_session() -> bool:
+    """Whether the environment is that of an agent's session."""
+    return any(os.environ.get(variable) for _, variable in _AGENT_SESSIONS)
+
+
 def holds(claim: Claim, caller: Caller) -> bool:
     """Whether the caller, who says the owner's name, is the holder; True if nothing is known against it.
 

@@ -22,6 +22,7 @@ _TYPE = ("type", "branch_prefix", "directory_prefix")
 
 EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "agent.described": ("emoji", "role", "team"),
+    "command.ended": ("name", "line", "status", "seconds"),
     "registry.restored": ("kept_as", "reason", "claims_lost"),
     "registry.started": ("replaces",),
     "repository.moved": ("path",),

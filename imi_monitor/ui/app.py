@@ -35,6 +35,7 @@ from imi_monitor.ui import command_conditions, commands, glyphs, themes
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.handlers.action_commands import ActionCommands
 from imi_monitor.ui.handlers.agent_commands import AgentCommands
+from imi_monitor.ui.handlers.command_panes import CommandPanes
 from imi_monitor.ui.handlers.display_commands import DisplayCommands
 from imi_monitor.ui.handlers.list_commands import ListCommands
 from imi_monitor.ui.handlers.worktree_commands import WorktreeCommands
@@ -92,14 +93,21 @@ class ImiApp(CrashSafeApp):
     ) -> None:
         super().__init__()
         self.preferences = preferences or Preferences()
-        self.commands = commands.table(self.preferences.keymap, read_only=read_only)
+        self.commands = commands.table(self.preferences.keymap, own=self.preferences.own_commands, read_only=read_only)
         self.open_context = open_context
         self.engine: Engine | None = None
         self.home = HomeScreen(self._hints, self._badges, self.layout_changed, first)
         self.agent_commands = AgentCommands(self)
         self.worktree_commands = WorktreeCommands(self)
         self._action_commands = ActionCommands(self)
-        self._handlers = (self.agent_commands, self.worktree_commands, ListCommands(self), DisplayCommands(self))
+        self._command_panes = CommandPanes(self)
+        self._handlers = (
+            self.agent_commands,
+            self.worktree_commands,
+            self._command_panes,
+            ListCommands(self),
+            DisplayCommands(self),
+        )
         self.layout_file = LayoutFile(self, self.preferences.state_file, self._layout)
         self._connect = connect
         self.typed_keys = TypedKeys(self, super().on_event)
@@ -311,6 +319,8 @@ class ImiApp(CrashSafeApp):
             self._action_commands.open(word)
         elif command.kind == "view":
             self.action_view(word)
+        elif command.kind == "own":
+            self._command_panes.run(word)
         else:
             self._handler(word)()
 

@@ -71,7 +71,7 @@ def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree
     problem = facts.snapshot.registry.problem
     if command.needs_registry and problem is not None:
         return f"claims are unknown and count as held: {problem}"
-    if not command.needs_worktree or (marked and command.kind == "action"):
+    if not command.needs_worktree or (marked and command.kind in ("action", "own")):
         return ""
     if tree is None:
         return "select a worktree first"

@@ -13,10 +13,11 @@ from textual.keys import _character_to_key, format_key
 
 from imi_monitor import command_table
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.own_command import OWN_PREFIX, OwnCommand
 from imi_monitor.model.text import safe
 from imi_monitor.ui.panels import PANELS
 
-Kind = Literal["action", "view", "function"]
+Kind = Literal["action", "view", "function", "own"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,9 @@ DASHBOARD_FUNCTIONS = (
     _of_worktree("shell", "", "Shell", "open a shell there, even when its agent has a pane", requires=("folder",)),
     _of_worktree("lazygit", "g", "lazygit", "open lazygit (or tig) there", requires=("folder", "git-screen")),
     _of_worktree("pr", "o", "PR in browser", "open its pull request in the browser", requires=("pull-request",)),
+    _of_worktree(
+        "own_commands", "exclamation_mark", "Commands…", "run one of your own commands there, or one of its repository"
+    ),
     _of_worktree("copy", "y", "Copy…", "copy its path, branch, name or a command to the clipboard"),
     _of_worktree("mark", "m", "Mark", "mark it, to act on several worktrees at once"),
     Command("mark_all", "M", "Mark all", "mark every listed worktree, or none", _LIST),
@@ -119,21 +123,29 @@ DASHBOARD_FUNCTIONS = (
 """What the dashboard does itself; the app has a handler `do_<word>` for each."""
 
 
-def table(keymap: Mapping[str, str] | None = None, *, read_only: bool = False) -> tuple[Command, ...]:
+def table(
+    keymap: Mapping[str, str] | None = None, *, own: Iterable[OwnCommand] = (), read_only: bool = False
+) -> tuple[Command, ...]:
     """All commands with the user's keys.
 
-    A key from `keymap` wins over a default: the default's command then has no key and names the winner in `displaced_by`.
-    UsageError when the keymap itself gives one key twice, takes a navigation key, or names an unknown command.
+    A key from `keymap` or of an own command wins over a default: the default's command then has no key and names the
+    winner in `displaced_by`. UsageError when they give one key twice, take a navigation key, or name an unknown command.
     """
-    commands = (*_actions(), *_views(), *DASHBOARD_FUNCTIONS)
-    with_keys = _apply_keymap(commands, keymap or {})
+    own_commands = [_own_command(one) for one in own]
+    commands = (*_actions(), *_views(), *DASHBOARD_FUNCTIONS, *own_commands)
+    keys = {one.word: one.key for one in own_commands if one.key}
+    with_keys = _apply_keymap(commands, {**keys, **(keymap or {})})
     return tuple(command for command in with_keys if not (read_only and command.changes))
 
 
 def displaced_keys_text(commands: Iterable[Command]) -> str:
     """A sentence about the commands that lost their default key to `[ui.keymap]`; empty when none did."""
     lost = [f"{command.label} (its key is {command.displaced_by}'s)" for command in commands if command.displaced_by]
-    return f"without a key, by your [ui.keymap]: {', '.join(lost)}; the palette still has them" if lost else ""
+    return (
+        f"without a key, by your [ui.keymap] or [commands]: {', '.join(lost)}; the palette still has them"
+        if lost
+        else ""
+    )
 
 
 def textual_key(key: str) -> str:
@@ -179,6 +191,20 @@ def _views() -> list[Command]:
     ]
 
 
+def _own_command(one: OwnCommand) -> Command:
+    return Command(
+        one.word,
+        textual_key(one.key),
+        one.label,
+        one.help,
+        _WORKTREE,
+        "own",
+        changes=True,
+        needs_worktree=True,
+        requires=("folder",),
+    )
+
+
 def _apply_keymap(commands: Iterable[Command], keymap: Mapping[str, str]) -> list[Command]:
     chosen = _chosen_keys(keymap, {command.word for command in commands})
     found = []
@@ -203,9 +229,14 @@ def _chosen_keys(keymap: Mapping[str, str], words: set[str]) -> dict[str, str]:
         other = "navigation" if key in NAVIGATION_KEYS else chosen.get(key)
         if key and other:
             raise UsageError(
-                f"[ui.keymap] gives the key {safe(wanted)!r} to {word}, but {other} has it: choose another",
+                f"{_origin(word)} gives the key {safe(wanted)!r} to {word}, but {other} has it: choose another",
                 code="key-clash",
             )
         chosen[key] = word
     chosen.pop("", None)
     return chosen
+
+
+def _origin(word: str) -> str:
+    name = word.removeprefix(OWN_PREFIX)
+    return "[ui.keymap]" if name == word else f"[commands.{name}]"

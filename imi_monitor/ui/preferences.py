@@ -9,6 +9,7 @@ from textual.theme import BUILTIN_THEMES
 from imi_monitor.config import Settings
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.own_command import OwnCommand
 from imi_monitor.model.text import safe
 from imi_monitor.ui import commands, glyphs, themes
 
@@ -22,6 +23,7 @@ class Preferences:
     ascii_only: bool = False
     keymap: Mapping[str, str] | None = None
     state_file: str = ""
+    own_commands: tuple[OwnCommand, ...] = ()
 
 
 def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: str = "") -> Preferences:
@@ -32,11 +34,13 @@ def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: s
     if theme and full is None:
         raise UsageError(f"there is no theme {safe(theme)!r}: use one of {', '.join(themes.NAMES)}", code="bad-setting")
     keymap = settings.table("ui.keymap")
-    commands.table(keymap)
+    own = tuple(settings.own_commands().values())
+    commands.table(keymap, own=own)
     return Preferences(
         theme=full or "" if theme else "",
         interval=max(0.2, settings.number("monitoring_settings.refresh_interval_ms") / 1000),
         ascii_only=ascii_only or settings.flag("ui.ascii") or glyphs.terminal_is_plain(),
         keymap=keymap,
         state_file=state_file if settings.flag("ui.remember") else "",
+        own_commands=own,
     )

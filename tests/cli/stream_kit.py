@@ -97,6 +97,11 @@ VERBS = {
     "trunk": Verb("trunk"),
     "rename": Verb("rename login sign-in", LOGIN, _there("feat-sign-in")),
     "sync": Verb("sync", (*LOGIN, "(shared file)"), lambda world: (world.path("feat-login") / "new.toml").is_symlink()),
+    "command": Verb(
+        "command touch login", ("(command)", *LOGIN), lambda world: (world.path("feat-login") / "ran").exists()
+    ),
+    "commands": Verb("commands", ("(command)", *LOGIN)),
+    "exec": Verb("exec login -- touch ran", LOGIN, lambda world: (world.path("feat-login") / "ran").exists()),
     "types list": Verb("types list"),
     "types add": Verb("types add spike", (), _type),
     "types remove": Verb("types remove spike", ("types add spike",), lambda world: not _type(world)),
@@ -173,10 +178,17 @@ def _commit(world: World) -> None:
     git("commit", "-q", "-m", "new", cwd=world.path("feat-login"))
 
 
+def _config(world: World) -> Path:
+    path = world.root / "home" / ".config" / "iMi" / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 STEPS: dict[str, Callable[[World], object]] = {
     "(pull request)": _pull_request,
     "(commit)": _commit,
     "(shared file)": lambda world: (world.path("sync") / "repo" / "new.toml").write_text("b = 2\n"),
+    "(command)": lambda world: _config(world).write_text('[commands]\ntouch = "touch ran"\n'),
     "(claude)": lambda world: (world.root / "home" / ".claude").mkdir(),
 }
 

@@ -10,9 +10,11 @@ from textual.pilot import Pilot
 
 from imi_monitor import config
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.own_command import OwnCommand
 from imi_monitor.ui import command_conditions, commands, preferences
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.handlers.agent_commands import AgentCommands
+from imi_monitor.ui.handlers.command_panes import CommandPanes
 from imi_monitor.ui.handlers.display_commands import DisplayCommands
 from imi_monitor.ui.handlers.list_commands import ListCommands
 from imi_monitor.ui.handlers.worktree_commands import WorktreeCommands
@@ -26,7 +28,7 @@ def by_word(**options: object) -> dict[str, commands.Command]:
 
 
 def test_every_dashboard_function_has_a_handler() -> None:
-    handlers = (ImiApp, AgentCommands, DisplayCommands, ListCommands, WorktreeCommands)
+    handlers = (ImiApp, AgentCommands, CommandPanes, DisplayCommands, ListCommands, WorktreeCommands)
     for function in commands.DASHBOARD_FUNCTIONS:
         assert any(callable(getattr(handler, f"do_{function.word}", None)) for handler in handlers), function.word
 
@@ -103,6 +105,18 @@ def test_a_displaced_default_key_is_reported_once(repo: Repo, tmp_path: Path) ->
     run_dashboard(repo, play, preferences=chosen)
     run_dashboard(repo, play, preferences=chosen)
     assert [len(texts) for texts in reported] == [1, 0]
+
+
+def test_own_commands_have_keys_by_the_rules_of_the_keymap() -> None:
+    table = by_word(own=[OwnCommand("test", "make test", key="c"), OwnCommand("lint", "make lint")])
+    assert (table["command:test"].key, table["claim"].key, table["claim"].displaced_by) == ("c", "", "command:test")
+    assert table["command:lint"].key == "" and table["command:lint"].needs_worktree
+    assert by_word(own=[OwnCommand("test", "x", key="c")], keymap={"command:test": "f6"})["claim"].key == "c"
+    assert "command:test" not in by_word(own=[OwnCommand("test", "x")], read_only=True)
+    for own, keymap in (([("a", "X"), ("b", "X")], {}), ([("a", "X")], {"sort": "X"}), ([("a", "j")], {})):
+        with pytest.raises(UsageError) as caught:
+            by_word(own=[OwnCommand(name, "x", key=key) for name, key in own], keymap=keymap)
+        assert "gives the key" in caught.value.sentence and "command:a" in caught.value.sentence
 
 
 def test_two_commands_can_exchange_their_keys() -> None:

@@ -26,7 +26,7 @@ class HeartbeatAction(Action):
     arguments = (claim_options.NAME,)
     options = (claim_options.AGENT, claim_options.SESSION, claim_options.EPOCH)
     hot = True
-    tolerates = ("ui", "notify")
+    tolerates = ("ui", "notify", "commands")
 
     def run(self, context: Context, request: Request) -> Outcome:
         agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)

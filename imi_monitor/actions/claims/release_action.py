@@ -61,7 +61,7 @@ class ReleaseAction(Action):
     )
     dialog_options = ("dirty-ok", "force", "reason")
     hot = True
-    tolerates = ("ui", "notify")
+    tolerates = ("ui", "notify", "commands")
 
     def refuse(self, context: Context, request: Request) -> None:
         claim_options.agent(context, request)

@@ -38,7 +38,7 @@ class VerifyAction(Action):
     changes = False
     answers_by_status = True
     hot = True
-    tolerates = ("ui", "notify")
+    tolerates = ("ui", "notify", "commands")
 
     def run(self, context: Context, request: Request) -> Outcome:
         agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)

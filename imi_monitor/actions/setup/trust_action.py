@@ -5,9 +5,10 @@ Trust holds for the programs as they are: their fingerprint is stored, and a cha
 
 from __future__ import annotations
 
+from imi_monitor.actions import own_commands
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.git import layout
-from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import db, events, repositories
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
+    from imi_monitor.actions.own_commands import CommandsFile
     from imi_monitor.git.layout import Repository
 
 TRUSTED = "trusted"
@@ -32,8 +34,8 @@ class TrustAction(Action):
     help = "allow a repository's programs to run: hooks, filters, post-create commands"
     more = """
     A repository can name programs in its configuration, which agents and pull requests can write. Until the repository
-    is trusted, imi runs none of them, nor your commands from [repositories.NAME]. Check with --show first. A change of
-    the programs ends the trust.
+    is trusted, imi runs none of them, nor your commands from [repositories.NAME], nor its own commands (.iMi/commands.toml,
+    see `imi command`), which need a person at a terminal. Check with --show first. A change of the programs ends the trust.
     """
     arguments = (Argument("repo", "the repository (default: the one around you)", optional=True),)
     options = (
@@ -77,9 +79,15 @@ def _trust(context: Context, repository: Repository) -> Outcome:
             code="changing",
         )
 
+    file = own_commands.read_file(repository)
+    if file is not None and not own_commands.is_trusted(context, file):
+        _confirm(context, file)
+
     def put(connection: sqlite3.Connection) -> str:
         name = context.register(repository, connection)
         repositories.store_trust(connection, repository.common_dir, fingerprint)
+        if file is not None:
+            repositories.store_trust(connection, file.path, file.fingerprint)
         if before != TRUSTED:
             data: dict[str, object] = {"fingerprint": fingerprint, "programs": len(programs)}
             events.record(connection, "repository.trusted", name, data=data)
@@ -92,11 +100,32 @@ def _trust(context: Context, repository: Repository) -> Outcome:
     return Outcome([sentence, *_listed(programs)], _data(repository, name, TRUSTED, programs, sentence))
 
 
+def _confirm(context: Context, file: CommandsFile) -> None:
+    """Let a person at a terminal read and confirm the repository's commands. An agent cannot answer for the user."""
+    from imi_monitor.store import claim_holder
+
+    why = "in an agent's shell" if claim_holder.is_agent_session() else "without a terminal"
+    shown = [f"{safe(name)}: {redact(safe(one.run, 1000))}" for name, one in file.commands.items()]
+    answer = None
+    if not claim_holder.is_agent_session():
+        for text in shown:
+            context.notify(text)
+        answers = ["trust nothing", f"trust these {count(len(shown), 'command')}"]
+        answer = context.choose(f"Trust the commands of {safe(file.path)}?", answers)
+    if answer != 1:
+        raise Refused(
+            f"nothing is trusted: {why} no person can confirm the commands of {safe(file.path)}; run `imi trust` in a terminal",
+            code="not-confirmed",
+            details=shown,
+        )
+
+
 def _revoke(context: Context, repository: Repository) -> Outcome:
     name = context.repo_name(repository)
 
     def take(connection: sqlite3.Connection) -> bool:
         was = repositories.revoke_trust(connection, repository.common_dir)
+        was = repositories.revoke_trust(connection, own_commands.path_in(repository)) or was
         if was:
             events.record(connection, "repository.untrusted", name)
         return was
@@ -118,7 +147,13 @@ def _show(context: Context, repository: Repository) -> Outcome:
         LOST: f"{shown} was trusted, but its programs have changed since: none runs until `imi trust` again",
     }[now]
     lines = _listed(programs) or ["  (it configures no programs)"]
-    return Outcome([sentence, *lines], _data(repository, name, now, programs, sentence))
+    data = _data(repository, name, now, programs, sentence)
+    data["commands_trusted"] = not _has_untrusted_commands(context, repository)
+    if not data["commands_trusted"]:
+        lines.append(
+            f"its own commands ({safe(own_commands.path_in(repository))}) are new or changed: none of them runs"
+        )
+    return Outcome([sentence, *lines], data)
 
 
 def _programs(context: Context, repository: Repository) -> list[str]:
@@ -131,7 +166,23 @@ def _programs(context: Context, repository: Repository) -> list[str]:
         for moment in ("post_create", "pre_remove")
         for command in context.settings.commands(name, moment)
     ]
-    return [*safety.programs(repository.common_dir), *_hooks(repository.common_dir), *own]
+    return [*safety.programs(repository.common_dir), *_hooks(repository.common_dir), *own, *_commands(repository)]
+
+
+def _commands(repository: Repository) -> list[str]:
+    try:
+        file = own_commands.read_file(repository)
+    except ImiError as problem:
+        return [f"commands: {problem.sentence}"]
+    return [f"command {name}: {one.run}" for name, one in file.commands.items()] if file is not None else []
+
+
+def _has_untrusted_commands(context: Context, repository: Repository) -> bool:
+    try:
+        file = own_commands.read_file(repository)
+    except ImiError:
+        return True
+    return file is not None and not own_commands.is_trusted(context, file)
 
 
 def _hooks(common_dir: str) -> list[str]:

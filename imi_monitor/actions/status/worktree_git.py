@@ -35,10 +35,7 @@ def named_worktree(context: Context, request: Request) -> Target:
 def git_in(context: Context, target: Target) -> Git:
     """git in the worktree. Refused when its folder is gone or its .git file names another repository."""
     if target.missing or target.admin_dir is None:
-        raise Refused(
-            f"{safe(target.name)} has no folder any more ({safe(target.path)}): `imi undo` restores what imi removed",
-            code="missing",
-        )
+        raise worktree_lookup.missing_folder(target)
     if not target.is_main and not layout.points_back(target.admin_dir, target.path):
         raise GitError(
             f"the .git file of {safe(target.name)} names another repository (tampered with, or a copy): git is not run there",

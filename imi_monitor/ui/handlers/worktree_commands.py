@@ -85,15 +85,8 @@ class WorktreeCommands:
         around = "" if here else multiplexer.current()
         if around:
             self._app.run_and_say(lambda: multiplexer.open_worktree(around, tree.path, tree.key.worktree, command))
-            return
-        try:
-            with self._app.suspend():
-                problem = run_here(tree.path, command)
-        except SuspendNotSupported:
-            problem = "a shell cannot be opened from here: this terminal is not imi's own"
-        if problem:
-            self._app.say(problem, bad=True)
-        self._app.action_do("refresh")
+        else:
+            run_suspended(self._app, tree.path, command)
 
     def do_pr(self) -> None:
         if self._home.selected_tree is not None:
@@ -149,6 +142,18 @@ class WorktreeCommands:
         listed = frozenset(tree.key for tree in self._home.worktrees.listed if not tree.is_main)
         self._home.marks = frozenset() if listed <= self._home.marks else self._home.marks | listed
         self._home.draw()
+
+
+def run_suspended(app: ImiApp, path: str, command: Sequence[str]) -> None:
+    """Run a command, or a shell, in this terminal with the dashboard suspended."""
+    try:
+        with app.suspend():
+            problem = run_here(path, command)
+    except SuspendNotSupported:
+        problem = "a shell cannot be opened from here: this terminal is not imi's own"
+    if problem:
+        app.say(problem, bad=True)
+    app.action_do("refresh")
 
 
 def run_here(path: str, command: Sequence[str] = ()) -> str:
