@@ -22,6 +22,8 @@ import tempfile
 import threading
 from pathlib import Path
 
+from tests.limits import LIMIT
+
 ROOT = Path(__file__).resolve().parent.parent
 _DECIDED_AT_START = ("PYTHON", "LC_", "LANG")  # Python reads these once, before a fork
 _lock = threading.Lock()
@@ -106,7 +108,7 @@ def _server() -> str:
 def _stop(server: subprocess.Popen[bytes], alive: int) -> None:
     if server.poll() is None:
         os.close(alive)
-        server.wait(90)
+        server.wait(LIMIT)
 
 
 def _preload() -> None:

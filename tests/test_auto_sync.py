@@ -17,7 +17,7 @@ import pytest
 from imi_monitor import engine, paths
 from imi_monitor.actions.sync import shared_files
 from tests.helpers import ROOT, Repo, imi, imi_argv
-from tests.limits import read_line
+from tests.limits import LIMIT, read_line
 from tests.test_engine import WATCHERS, live, run, until
 
 
@@ -30,7 +30,7 @@ def within(seconds: float, true: Callable[[], object]) -> float:
     return time.monotonic() - begun
 
 
-async def soon(true: Callable[[], object], seconds: float = 90) -> None:
+async def soon(true: Callable[[], object], seconds: float = LIMIT) -> None:
     await asyncio.to_thread(within, seconds, true)
 
 
@@ -198,7 +198,7 @@ def test_several_monitors_link_once(cluster: Repo, tmp_path: Path) -> None:
     shared = cluster.path.parent / "sync" / "repo"
     for number in range(5):
         (shared / f"{number}.env").write_text("x")
-    within(90, lambda: all(is_linked(f"{number}.env", cluster, feat) for number in range(5)))
+    within(LIMIT, lambda: all(is_linked(f"{number}.env", cluster, feat) for number in range(5)))
     time.sleep(1.0)  # for the syncs that find nothing left to do
     told = synced(cluster)
     assert sum(one[1] for one in told) == 10 and sum(one[2] for one in told) == 0, told

@@ -65,7 +65,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-async def until(made: Engine, true: Callable[[Agent], object], seconds: float = 90) -> Snapshot:
+async def until(made: Engine, true: Callable[[Agent], object], seconds: float = LIMIT) -> Snapshot:
     try:
         async with asyncio.timeout(seconds):
             async for snapshot in made.snapshots():
@@ -182,7 +182,7 @@ def test_with_auto_claim_an_agent_holds_its_worktree_while_it_lives(
             assert seen.agents[0].name.startswith("claude-")
             assert imi("claim", "feat-a", "--agent", "codex-1", cwd=repo.path).code == 1
             claude.do("exit")
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(LIMIT):
                 while imi("claim", "feat-a", "--agent", "codex-1", cwd=repo.path).code:
                     await asyncio.sleep(0.2)
 

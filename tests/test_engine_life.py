@@ -28,6 +28,7 @@ from imi_monitor.sources.changes_source import ChangesSource
 from imi_monitor.sources.hints import AllStatusesRead, Hint
 from imi_monitor.sources.source import ReadingReceiver, RegistryReading, RosterEntry, Source
 from tests.helpers import Repo, fill, git
+from tests.limits import LIMIT
 
 WITHIN = 2.0
 
@@ -234,7 +235,7 @@ def watcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("watcher", ["inotify", "watchfiles"], indirect=True)
 def test_the_snapshot_equals_git_after_random_steps(repo: Repo, watcher: str) -> None:
     # the bound of two seconds is the soak's: the machine that runs the suite is busy with other tests
-    asyncio.run(run_steps(repo, 11, steps=40, seconds=60, within=90))
+    asyncio.run(run_steps(repo, 11, steps=40, seconds=60, within=LIMIT))
 
 
 @pytest.mark.soak

@@ -25,6 +25,7 @@ from imi_monitor.sources.files.watchfiles_watcher import WatchfilesWatcher
 from imi_monitor.ui import command_conditions, editor, menu_entries, pull_request_page
 from imi_monitor.ui.handlers import worktree_commands
 from tests.helpers import ROOT, Repo, git, imi
+from tests.limits import LIMIT
 from tests.sources.source_kit import until
 from tests.ui import snapshot_builder
 
@@ -428,7 +429,7 @@ def test_the_watcher_process_imports_no_module_of_the_worktree(planted: Planted)
         watcher = WatchfilesWatcher()
         await watcher.start()
         try:
-            await until(lambda: watcher._process is not None and watcher._process.pid, 90)
+            await until(lambda: watcher._process is not None and watcher._process.pid, LIMIT)
             assert watcher._process is not None
             cwd = f"/proc/{watcher._process.pid}/cwd"
             await until(lambda: os.path.exists(cwd) and os.readlink(cwd) == "/", 90)

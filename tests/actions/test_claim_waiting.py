@@ -66,7 +66,7 @@ class Line:
         self.until(lambda: self.holder().agent_id is not None, 0.0005)
         return time.perf_counter() - released
 
-    def until(self, happened, every: float = 0.005, seconds: float = 90) -> None:  # type: ignore[no-untyped-def]
+    def until(self, happened, every: float = 0.005, seconds: float = LIMIT) -> None:  # type: ignore[no-untyped-def]
         end = time.monotonic() + seconds
         while not happened():
             assert time.monotonic() < end, "it did not happen"

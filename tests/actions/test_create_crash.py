@@ -62,7 +62,7 @@ def kill(pids: list[int]) -> None:
             continue
 
 
-def settle(seconds: float = 90) -> list[str]:
+def settle(seconds: float = LIMIT) -> list[str]:
     """Recover by the next commands; a git that outlived its imi may need a moment to end."""
     said: list[str] = []
     until = time.monotonic() + seconds

@@ -15,6 +15,7 @@ from imi_monitor import paths
 from imi_monitor.cli import crash_log
 from imi_monitor.model.errors import ImiError
 from tests.helpers import ROOT, Ran, Repo, git, imi
+from tests.limits import LIMIT
 
 TOKEN = "tok-0123456789-abcdefghij"
 PASSWORD = "hunter2-and-more"
@@ -53,7 +54,7 @@ def broken(*args: str, raising: str, env: dict[str, str] | None = None) -> Ran:
         capture_output=True,
         text=True,
         check=False,
-        timeout=90,
+        timeout=LIMIT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "MY_TOKEN": TOKEN, **(env or {})},
     )
     return Ran(done.returncode, done.stdout, done.stderr)
@@ -263,7 +264,7 @@ def test_output_that_cannot_be_written_is_an_error(form: tuple[str, ...]) -> Non
                 text=True,
                 check=False,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
-                timeout=90,
+                timeout=LIMIT,
             )
             assert done.returncode in (1, 2), (words, done)
             assert done.stderr.startswith("imi: ") and done.stderr.count("\n") == 1, (words, done)
@@ -278,6 +279,6 @@ def test_an_error_that_cannot_be_printed_keeps_its_exit_status() -> None:
             stderr=full,
             check=False,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            timeout=90,
+            timeout=LIMIT,
         )
     assert done.returncode == 2

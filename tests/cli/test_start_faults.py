@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.helpers import ROOT, Repo, imi
+from tests.limits import LIMIT
 
 # Imports the n-th module of imi with an error; `for_ever`: all later ones too, those of the error's own report included.
 REFUSING = r"""
@@ -50,7 +51,7 @@ def refused(
         text=True,
         capture_output=True,
         check=False,
-        timeout=90,
+        timeout=LIMIT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 

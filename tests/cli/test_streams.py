@@ -15,6 +15,7 @@ from tests.cli import stream_kit
 from tests.cli.faults import World
 from tests.cli.stream_kit import CLOSED, FULL, OPEN, SOME, UNUSABLE, USUAL, VERBS, Streams, Verb
 from tests.helpers import ROOT, Repo, imi
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 HOT = ("claim", "heartbeat", "verify-lock", "verify-lock of another", "verify-lock of nothing", "release", "remove")
@@ -85,7 +86,7 @@ def patched(repo: Repo, code: str, *words: str, **more: Any) -> subprocess.Compl
         text=True,
         stderr=subprocess.PIPE,
         check=False,
-        timeout=90,
+        timeout=LIMIT,
         env={**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})},
         **{"stdout": subprocess.PIPE, **more},
     )
@@ -147,7 +148,7 @@ def test_closed_streams_are_replaced_and_inherited() -> None:
         done = subprocess.run(
             ["sh", "-c", f'exec "$@" {closing}', "sh", sys.executable, "-c", code],
             check=False,
-            timeout=90,
+            timeout=LIMIT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from imi_monitor.git.runner import Git
 from tests.helpers import git
+from tests.limits import LIMIT
 
 ANY_STATUS = tuple(range(-64, 256))
 SIGNATURE = "-----BEGIN PGP SIGNATURE-----\n \n iQ==\n -----END PGP SIGNATURE-----"
@@ -198,7 +199,7 @@ def run_wrapped(target: Target, verb: str) -> None:
         target.wrapped().run(
             *VERBS[verb](target),
             ok=ANY_STATUS,
-            timeout=90,
+            timeout=LIMIT,
             env=env,
             stdin=STDIN.get(verb),
             settings=[("user.name", "t"), ("user.email", "t@example.invalid")],
@@ -219,7 +220,7 @@ def run_plain(target: Target, verb: str) -> None:
         capture_output=True,
         check=False,
         env={**env, "GIT_TERMINAL_PROMPT": "0"},
-        timeout=90,
+        timeout=LIMIT,
     )
 
 

@@ -20,7 +20,6 @@ from tests.helpers import ROOT, is_running
 from tests.limits import LIMIT, join
 
 SH = "/bin/sh"
-SLACK = 40.0  # seconds a loaded machine may take for nothing; what is waited for would take 60
 
 
 @pytest.fixture(params=["pidfd", "portable"], autouse=True)
@@ -32,7 +31,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         pytest.skip("no pidfds here")
     before = _descriptors()
     yield request.param
-    assert _descriptors() == before
+    assert _descriptors() <= before, "fewer when the collector closes those of an earlier test"
 
 
 def _descriptors() -> int:
@@ -43,7 +42,8 @@ def sh(script: str, *args: str, **options: object) -> FinishedProcess:
     return spawn([SH, "-c", script, *args], env=dict(os.environ), **{"timeout": 10.0, **options})  # type: ignore[arg-type]
 
 
-def gone(pids: list[int], seconds: float = 40.0) -> bool:
+def gone(pids: list[int], seconds: float = LIMIT) -> bool:
+    """Whether all ended; those that nothing ends sleep for longer than a test may take."""
     until = time.monotonic() + seconds
     while any(map(is_running, pids)) and time.monotonic() < until:
         time.sleep(0.02)
@@ -51,7 +51,7 @@ def gone(pids: list[int], seconds: float = 40.0) -> bool:
 
 
 def pids(path: Path, number: int = 2) -> list[int]:
-    until = time.monotonic() + 90
+    until = time.monotonic() + LIMIT
     while time.monotonic() < until:
         words = path.read_text().split() if path.exists() else []
         if len(words) == number:
@@ -124,7 +124,7 @@ def test_many_threads_can_spawn_at_once() -> None:
 
 def test_a_child_has_its_own_session_and_group() -> None:
     script = "import os; print(os.getsid(0) == os.getpid() == os.getpgrp())"
-    assert spawn([sys.executable, "-I", "-c", script], env={}, timeout=90).stdout == b"True\n"
+    assert spawn([sys.executable, "-I", "-c", script], env={}, timeout=LIMIT).stdout == b"True\n"
 
 
 def test_a_child_cannot_open_our_terminal() -> None:
@@ -158,7 +158,7 @@ done = spawn(["/bin/sh", "-c", "cat; echo err >&2"], env={{}}, stdin=b"in", time
 fd = os.open({str(tmp_path / "found")!r}, os.O_WRONLY | os.O_CREAT)
 os.write(fd, done.stdout + b"|" + done.stderr)
 """
-    subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=90)
+    subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=LIMIT)
     assert (tmp_path / "found").read_bytes() == b"in|err\n"
 
     script = f"""
@@ -170,7 +170,7 @@ opened = []
 numbers = [*spawning._pipe(opened), spawning._input(None, opened), spawning._input(b"x", opened)]
 os._exit(0 if min(numbers) > 2 and numbers == opened else 1)
 """
-    subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=90)
+    subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=LIMIT)
 
 
 def test_output_left_in_the_pipes_at_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ from imi_monitor.git.spawn import spawn
 done = spawn(["/bin/sh", "-c", "echo said"], env={{}}, timeout=5)
 print(done.returncode, done.stdout)
 """
-    done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=90, capture_output=True)
+    done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=LIMIT, capture_output=True)
     assert done.stdout == b"255 b'said\\n'\n"
 
 
@@ -197,24 +197,20 @@ print(done.returncode, done.stdout)
 
 
 def test_a_sleeping_child_is_killed_with_its_group_in_time(tmp_path: Path) -> None:  # G5
-    started = time.monotonic()
-    done = sh(f"sleep 60 & echo $$ $! >{tmp_path}/pids; wait", timeout=0.6)
-    assert time.monotonic() - started < 0.6 + SLACK
+    done = sh(f"sleep 600 & echo $$ $! >{tmp_path}/pids; wait", timeout=0.6)
     assert done.timed_out
     assert done.returncode < 0
     assert gone(pids(tmp_path / "pids"))
 
 
 def test_a_child_that_ignores_term_is_killed_in_time(tmp_path: Path) -> None:  # G5
-    started = time.monotonic()
-    done = sh(f"trap '' TERM; sleep 60 & echo $$ $! >{tmp_path}/pids; while :; do sleep 0.05; done", timeout=0.8)
-    assert time.monotonic() - started < 0.8 + SLACK
+    done = sh(f"trap '' TERM; sleep 600 & echo $$ $! >{tmp_path}/pids; while :; do sleep 0.05; done", timeout=0.8)
     assert done.timed_out
     assert gone(pids(tmp_path / "pids"))
 
 
 def test_term_comes_first_so_that_git_can_clean_up(tmp_path: Path) -> None:
-    sh(f"trap 'echo cleaned >{tmp_path}/mark; exit 1' TERM; sleep 60 & wait", timeout=1.0)
+    sh(f"trap 'echo cleaned >{tmp_path}/mark; exit 1' TERM; sleep 600 & wait", timeout=1.0)
     assert (tmp_path / "mark").read_text() == "cleaned\n"
 
 
@@ -242,10 +238,8 @@ def test_waiting_for_a_silent_child_costs_little(outputs: str, most: int) -> Non
 
 
 def test_output_beyond_the_cap_ends_the_child(tmp_path: Path) -> None:  # G5
-    started = time.monotonic()
     done = sh(f"echo $$ $$ >{tmp_path}/pids; exec cat /dev/zero", cap=1 << 20)
-    assert time.monotonic() - started < SLACK + 2
-    assert done.capped
+    assert done.capped and not done.timed_out
     assert len(done.stdout) == 1 << 20
     assert gone(pids(tmp_path / "pids"))
 
@@ -264,9 +258,7 @@ def test_stderr_keeps_its_end() -> None:
 
 def test_a_child_can_be_cancelled(tmp_path: Path) -> None:
     asked = iter([False, False, True, True])
-    started = time.monotonic()
-    done = sh(f"sleep 60 & echo $$ $! >{tmp_path}/pids; wait", cancelled=lambda: next(asked))
-    assert time.monotonic() - started < SLACK + 2
+    done = sh(f"sleep 600 & echo $$ $! >{tmp_path}/pids; wait", cancelled=lambda: next(asked))
     assert done.cancelled
     assert not done.timed_out
     assert gone(pids(tmp_path / "pids"))
@@ -284,7 +276,7 @@ def test_a_failing_callback_ends_the_child_too(failure: type[BaseException], tmp
         raise failure
 
     with pytest.raises(failure):
-        sh(f"sleep 60 & echo $$ $! >{tmp_path}/pids; echo now >&2; wait", on_stderr=fail)
+        sh(f"sleep 600 & echo $$ $! >{tmp_path}/pids; echo now >&2; wait", on_stderr=fail)
     assert gone(pids(tmp_path / "pids"))
 
 
@@ -295,7 +287,7 @@ sys.path.insert(0, {str(ROOT)!r})
 from imi_monitor.git import spawn as spawning
 if {way!r} == "portable": del __import__("os").pidfd_open
 try:
-    spawning.spawn(["/bin/sh", "-c", "sleep 60 & echo $$ $! >{tmp_path}/pids; wait"], env={{"PATH": "/usr/bin:/bin"}}, timeout=90)
+    spawning.spawn(["/bin/sh", "-c", "sleep 600 & echo $$ $! >{tmp_path}/pids; wait"], env={{}}, timeout={LIMIT})
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -332,22 +324,18 @@ except ChildProcessError: print("none", interrupted)
 
 def test_grandchildren_that_keep_the_pipes_are_not_waited_for(tmp_path: Path) -> None:
     """A credential cache or fsmonitor of the user may continue to run, but does not block."""
-    started = time.monotonic()
-    done = sh(f"echo said; sleep 60 & echo $! $! >{tmp_path}/pids")
-    assert time.monotonic() - started < SLACK + 1
-    assert done.stdout == b"said\n"
+    done = sh(f"echo said; sleep 600 & echo $! $! >{tmp_path}/pids")
+    assert done.stdout == b"said\n" and not done.timed_out
     survivor = pids(tmp_path / "pids")[0]
     assert is_running(survivor)
     os.kill(survivor, signal.SIGKILL)
 
 
 def test_a_grandchild_that_floods_the_pipes_does_not_block(tmp_path: Path) -> None:
-    started = time.monotonic()
     done = sh(
         f"(trap '' PIPE; exec cat /dev/zero) & echo $! $! >{tmp_path}/pids; (exec cat /dev/zero >&2) & sleep 0.1",
         cap=1 << 30,
     )
-    assert time.monotonic() - started < SLACK + 3
     assert not done.timed_out
     assert gone(pids(tmp_path / "pids"))  # our closing the pipe ended it
 
@@ -365,7 +353,7 @@ spawning.spawn(["/bin/cat", "/dev/zero"], env=env, cap=10, timeout=5)
 try: print(os.waitpid(-1, os.WNOHANG))
 except ChildProcessError: print("none")
 """
-    done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=90, capture_output=True)
+    done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=LIMIT, capture_output=True)
     assert done.stdout == b"none\n"
 
 

@@ -47,6 +47,16 @@ async def until_seen(made: Engine, worktree: str, path: str, seconds: float = 60
     return await until(made, seen, f"{path} in {worktree}", seconds)
 
 
+async def write_until_seen(made: Engine, worktree: str, path: str) -> None:
+    """Write a file again and again: what reads a folder from time to time sees what changes after its first reading."""
+    file = Path(tree(made.snapshot, worktree).path, path)
+    seen = asyncio.create_task(until_seen(made, worktree, path))
+    while not seen.done():
+        file.write_text(f"{asyncio.get_running_loop().time()}")
+        await asyncio.wait([seen], timeout=0.2)
+    await seen
+
+
 async def until_status(made: Engine, worktree: str, count: int, seconds: float = 60) -> Snapshot:
     """Wait until git's status of the worktree counts so many untracked files."""
 
@@ -78,7 +88,6 @@ async def a_file_system_mounted_and_unmounted_while_imi_runs(folder: Path) -> No
         (place / "before").write_text("x")
         await until_status(made, "feat-a", 1)
         (place / "deep" / "er").mkdir(parents=True)
-        await asyncio.sleep(0.5)
         (place / "deep" / "er" / "file").write_text("x")
         await until_seen(made, "feat-a", "data/deep/er/file")
         (place / "direct").write_text("x")
@@ -106,23 +115,17 @@ async def one_folder_mounted_in_two_worktrees(folder: Path) -> None:
     async with watched(folder, "live") as made:
         for name in ("feat-a", "feat-b"):
             await run("mount", "--bind", str(shared), str(folder / name / "data"))
-        await asyncio.sleep(1)
-        (shared / "file").write_text("x")
         for name in ("feat-a", "feat-b"):
-            await until_seen(made, name, "data/file")
+            await write_until_seen(made, name, "data/file")
         await run("umount", str(folder / "feat-b" / "data"))
-        await asyncio.sleep(1)
-        (shared / "again").write_text("x")
-        await until_seen(made, "feat-a", "data/again")
+        await write_until_seen(made, "feat-a", "data/again")
 
 
 async def no_instance_of_inotify_is_left(folder: Path) -> None:
     limit(INSTANCES, 0)
     async with watched(folder, "polling") as made:
         assert all("inotify" in (one.watched_why or "") for one in made.snapshot.worktrees), made.snapshot.worktrees
-        await asyncio.sleep(3)
-        (folder / "feat-a" / "file").write_text("x")
-        await until_seen(made, "feat-a", "file")
+        await write_until_seen(made, "feat-a", "file")
 
 
 async def fewer_watches_than_folders(folder: Path) -> None:
@@ -138,11 +141,8 @@ async def fewer_watches_than_folders(folder: Path) -> None:
         )
         polled = next(one for one in made.snapshot.worktrees if one.watched == "polling")
         assert "limit" in (polled.watched_why or ""), polled
-        await asyncio.sleep(3)
         for name in ("feat-a", "feat-b"):
-            (folder / name / "d29" / "file").write_text("x")
-            await until_seen(made, name, "d29/file")
-        await asyncio.sleep(1)
+            await write_until_seen(made, name, "d29/file")
         settled = await until(made, lambda s: all(one.watched in ("live", "polling") for one in s.worktrees), "a mode")
         assert settled.complete
 

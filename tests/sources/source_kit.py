@@ -14,6 +14,7 @@ from imi_monitor.model.snapshot import GitState, Key
 from imi_monitor.sources.files.watcher import FileWatcher, WatchRoot
 from imi_monitor.sources.hints import Hint
 from imi_monitor.sources.source import ReadingReceiver, RegistryReading, RosterEntry, Source
+from tests.limits import LIMIT
 
 
 class RecordingReceiver(ReadingReceiver):
@@ -122,7 +123,7 @@ def roster_entry(home: Path, name: str, is_main: bool = False) -> RosterEntry:
     )
 
 
-async def until(condition: Callable[[], object], seconds: float = 90) -> None:
+async def until(condition: Callable[[], object], seconds: float = LIMIT) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)

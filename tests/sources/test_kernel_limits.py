@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 
 from tests.helpers import ROOT, Repo
+from tests.limits import LIMIT
 
 UNSHARE = ("unshare", "--map-root-user", "--mount")
 
@@ -56,5 +57,5 @@ def test_in_namespaces(case: str, watcher: str, repo: Repo) -> None:  # W1
         case,
         str(repo.path.parent),
     ]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from imi_monitor.sources.files.watcher import (
 )
 from imi_monitor.sources.files.watchfiles_watcher import WatchfilesWatcher
 from imi_monitor.sources.timers import StallDetector
+from tests.helpers import wait_for
 from tests.limits import LIMIT
 from tests.sources.source_kit import until
 
@@ -63,11 +63,15 @@ class Recorder:
     def is_live(self, name: str) -> bool:
         return self.modes.get(name) == ("live", None)
 
-    async def until(self, true: Callable[[], object], seconds: float = 90) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = LIMIT) -> None:
         try:
             await until(true, seconds)
         except TimeoutError:
             pytest.fail(f"did not happen: {len(self.events)} events, {self.losses}, {self.modes}")
+
+    async def until_polled(self, name: str) -> None:
+        """Wait until the files of the root were listed once."""
+        await self.until(lambda: (name, "polling begins") in self.losses)
 
 
 class RecorderSink(WatchSink):
@@ -105,7 +109,7 @@ def run_watcher(make: Callable[[], FileWatcher], make_root: MakeRoot, play: Play
         try:
             await watcher.add(root)
             if isinstance(watcher, PollWatcher):
-                await asyncio.sleep(0.3)
+                await recorder.until_polled(root.name)
             else:
                 await recorder.until(lambda: recorder.is_live(root.name))
             await play(watcher, recorder)
@@ -163,9 +167,9 @@ def test_pruned_folders_are_not_watched(name: str, tmp_path: Path) -> None:
     async def play(_: FileWatcher, recorder: Recorder) -> None:
         (root / "node_modules" / "x" / "f").write_text("x")
         (root / "later").mkdir()
-        (root / "src" / "f").write_text("x")
-        await recorder.until(lambda: str(root / "src" / "f") in recorder.paths)
-        await asyncio.sleep(0.2)
+        for name in ("f", "g"):
+            (root / "src" / name).write_text("x")
+            await recorder.until(lambda: str(root / "src" / name) in recorder.paths)  # noqa: B023
         assert not {path for path in recorder.paths if "node_modules" in path}
 
     descend = lambda path: "node_modules" not in path  # noqa: E731
@@ -246,12 +250,19 @@ def test_an_overflow_of_the_inotify_queue_is_reported(tmp_path: Path) -> None:  
 
 
 def test_events_are_reported_as_lost_after_the_machine_was_suspended(tmp_path: Path) -> None:
-    suspended = 0.0
-    stall = StallDetector(lambda: host.uptime() + suspended, interval=0.05)
+    suspended, asked = 0.0, 0
+
+    def clock() -> float:
+        nonlocal asked
+        asked += 1
+        return host.uptime() + suspended
+
+    stall = StallDetector(clock, interval=0.05)
 
     async def play(_: FileWatcher, recorder: Recorder) -> None:
         nonlocal suspended
-        await asyncio.sleep(0.2)
+        before = asked
+        await recorder.until(lambda: asked > before + 2)
         assert not recorder.losses
         suspended = 60.0
         await recorder.until(lambda: any("was paused" in why for _, why in recorder.losses))
@@ -272,7 +283,7 @@ def test_roots_beyond_the_limit_are_polled_until_they_are_active(tmp_path: Path)
             await tiers.add(recorder.root(name, tmp_path / name, deep=True))
         assert recorder.modes["a"] == ("live", None)
         assert recorder.modes["b"][0] == "polling" and "limit of watches" in (recorder.modes["b"][1] or "")
-        await asyncio.sleep(0.3)
+        await recorder.until_polled("b")
         (tmp_path / "b" / "d1" / "f").write_text("x")
         await recorder.until(lambda: str(tmp_path / "b" / "d1" / "f") in recorder.paths)
         await recorder.until(lambda: recorder.modes["b"][0] == "live" and recorder.modes["a"][0] == "polling")
@@ -305,7 +316,7 @@ def test_a_root_is_polled_when_the_kernels_limit_is_reached_early(tmp_path: Path
         await tiers.start()
         await tiers.add(recorder.root("r", tmp_path / "r", deep=True))
         await recorder.until(lambda: recorder.modes.get("r", ("",))[0] == "polling")
-        await asyncio.sleep(0.3)
+        await recorder.until_polled("r")
         (tmp_path / "r" / "d29" / "f").write_text("x")
         await recorder.until(lambda: str(tmp_path / "r" / "d29" / "f") in recorder.paths)
         await tiers.close()
@@ -325,8 +336,8 @@ def test_a_refusal_of_the_kernel_is_remembered(tmp_path: Path) -> None:
         await tiers.add(recorder.root("r", tmp_path / "r", deep=True))
         await recorder.until(lambda: recorder.modes.get("r", ("",))[0] == "polling")
         attempts = queue.used
+        await recorder.until_polled("r")
         for number in range(3):
-            await asyncio.sleep(0.3)
             (tmp_path / "r" / "d29" / f"f{number}").write_text("x")
             await recorder.until(lambda: str(tmp_path / "r" / "d29" / f"f{number}") in recorder.paths)  # noqa: B023
         assert (queue.used, recorder.modes["r"]) == (attempts, ("polling", NO_WATCHES))
@@ -363,7 +374,7 @@ def test_roots_are_polled_while_the_watcher_process_cannot_be_started(
         await tiers.add(recorder.root("r", tmp_path, deep=True))
         await recorder.until(lambda: recorder.modes["r"][0] == "polling")
         assert "cannot be started" in (recorder.modes["r"][1] or "")
-        await asyncio.sleep(0.3)
+        await recorder.until_polled("r")
         (tmp_path / "f").write_text("x")
         await recorder.until(lambda: str(tmp_path / "f") in recorder.paths)
         await tiers.close()
@@ -414,8 +425,7 @@ def test_closed_watchers_leave_no_file_descriptors(tmp_path: Path) -> None:  # W
     before = descriptors()
     for make in (InotifyWatcher, WatchfilesWatcher, MAKERS["tiers"]):
         asyncio.run(once(make))
-    time.sleep(0.1)
-    assert descriptors() <= before + 2
+    wait_for(lambda: descriptors() <= before + 2)
 
 
 def test_a_plan_watches_unpruned_folders_recursively(tmp_path: Path) -> None:
@@ -543,7 +553,6 @@ def test_a_root_is_replaced_without_missing_an_event(name: str, tmp_path: Path) 
             await asyncio.sleep(0.001)
         await back_end.add(recorder.root("root", first, second))
         await recorder.until(lambda: recorder.modes.get("root", ("", None))[0] == "live")
-        await asyncio.sleep(0.2)
         (second / "late").write_text("x")
         await recorder.until(lambda: str(second / "late") in recorder.paths)
         await recorder.until(lambda: recorder.paths >= written)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from imi_monitor.sources.files.watchfiles_process import FolderWatcher, WatchfilesProcess
+from tests.limits import LIMIT
 
 
 class Messages:
@@ -33,7 +34,7 @@ def messages() -> Iterator[Messages]:
     made.process.close()
 
 
-def until(true: Callable[[], object], seconds: float = 90) -> bool:
+def until(true: Callable[[], object], seconds: float = LIMIT) -> bool:
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
         time.sleep(0.01)

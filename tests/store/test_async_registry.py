@@ -19,6 +19,7 @@ import pytest
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import async_registry, db, events
 from tests.helpers import ROOT
+from tests.limits import LIMIT
 
 
 @pytest.fixture
@@ -252,17 +253,17 @@ def test_the_event_loop_runs_while_a_cancelled_registry_closes(path: str) -> Non
     def write(connection: sqlite3.Connection) -> bool:
         slow(connection)
         written.set()
-        return released.wait(90)
+        return released.wait(LIMIT)
 
     async def body() -> None:
         async def use() -> None:
             async with async_registry.open_registry(path) as registry:
                 done = asyncio.ensure_future(registry.write(write))
                 done.add_done_callback(lambda done: done.cancelled())
-                await asyncio.to_thread(written.wait, 90)
+                await asyncio.to_thread(written.wait, LIMIT)
 
         task = asyncio.create_task(use())
-        await asyncio.to_thread(written.wait, 90)
+        await asyncio.to_thread(written.wait, LIMIT)
         task.cancel()
         for _ in range(20):
             await asyncio.sleep(0.005)
@@ -335,7 +336,7 @@ def starts_and_stops(path: str, rounds: int) -> None:
         before = time.monotonic()
         with suppress(KeyError, TimeoutError, asyncio.CancelledError):
             asyncio.run(ending(path, chance.random() * 0.02))  # type: ignore[arg-type]
-        assert time.monotonic() - before < 90, ending
+        assert time.monotonic() - before < LIMIT, ending
         assert settled(path) % 2 == 0, ending  # halves come in pairs: nothing was left in the middle
 
 
@@ -362,7 +363,7 @@ def exits(path: str, ending: str, runner: str) -> None:
         f"{runner}\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, path], cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+        [sys.executable, "-c", program, path], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False
     )
     assert settled(path) == 1, done.stderr
 

@@ -27,6 +27,7 @@ from imi_monitor.model.snapshot import Snapshot, Worktree
 from imi_monitor.sources.files import change_coalescer
 from imi_monitor.store import claim_queue, db
 from tests.helpers import set_clock
+from tests.limits import LIMIT
 from tests.ui import sample_snapshots
 
 SHOWN = "/home/ada/code/ws"  # in place of the real folder, which has as many characters
@@ -144,7 +145,7 @@ def _seen(live: Engine, life: DemoAgentLife, step: str) -> Callable[[], object]:
 
 
 async def _until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(LIMIT):
         while not true():
             await asyncio.sleep(0.02)
 

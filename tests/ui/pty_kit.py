@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.helpers import ROOT
+from tests.limits import LIMIT
 
 # Textual asks whether the terminal knows these; a modern one says yes, and then more is switched on.
 _ANSWERS = {b"\x1b[?2026$p": b"\x1b[?2026;2$y", b"\x1b[?2048$p": b"\x1b[?2048;2$y"}
@@ -67,7 +68,7 @@ class Terminal:
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(90)
+        self.process.wait(LIMIT)
         self.close()
 
     def _read(self) -> None:
@@ -107,14 +108,14 @@ class Terminal:
 
     # -- seeing -----------------------------------------------------------------------------------------------------
 
-    def until(self, wanted: bytes | Callable[[], object], seconds: float = 90) -> None:
+    def until(self, wanted: bytes | Callable[[], object], seconds: float = LIMIT) -> None:
         end = time.monotonic() + seconds
         while not (wanted in self.output if isinstance(wanted, bytes) else wanted()):
             if time.monotonic() > end:
                 raise AssertionError(f"{wanted!r} did not happen; it wrote: {bytes(self.output[-9000:])!r}")
             time.sleep(0.01)
 
-    def ended(self, seconds: float = 90) -> int:
+    def ended(self, seconds: float = LIMIT) -> int:
         """Its exit status, when everything that it wrote was read."""
         status = self.process.wait(seconds)
         size = -1

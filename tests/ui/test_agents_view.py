@@ -244,7 +244,7 @@ def test_keymap_settings_apply_in_agent_views() -> None:
         await pilot.press("A")
         await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and chosen(app) == "codex:asks")
         await pilot.press("w", "space")
-        await pilot.pause(0.1)
+        await pilot.pause()
         assert isinstance(app.screen, AgentsView) and chosen(app) == "codex:asks", "these keys are others now"
         assert "B Peek" in screen_text(app).splitlines()[-1], "the key that is shown is the one that does it"
         await pilot.press("W")

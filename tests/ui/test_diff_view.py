@@ -165,7 +165,7 @@ def test_the_result_of_a_cancelled_read_is_not_shown(feat: Repo, repo: Repo, mon
         await wait_until(pilot, lambda: "staged words" in screen_text(app))
         released.set()
         await wait_until(pilot, answered.is_set)
-        await pilot.pause(0.3)
+        await pilot.pause()
         assert "staged words" in screen_text(app) and "stale.txt" not in screen_text(app)
 
     run_view(repo, "d", play)

@@ -90,7 +90,7 @@ def test_events_view_keeps_a_bounded_number_of_events(repo: Repo, monkeypatch: p
         await opened(app, pilot)
         for _ in range(8):
             await pilot.press("home")
-            await pilot.pause(0.2)
+            await pilot.pause()
         assert len(lines(app).rows) <= 60
 
     run_dashboard(repo, play)

@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 from textual.containers import Container
 from textual.geometry import Region
+from textual.pilot import Pilot
 
 from imi_monitor import engine, paths
 from imi_monitor.engine import Engine
@@ -28,7 +29,7 @@ from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi, set_clock
 from tests.limits import wait_pid
 from tests.ui import sample_snapshots, snapshot_builder
-from tests.ui.pilot_kit import screen_text
+from tests.ui.pilot_kit import screen_text, wait_until
 from tests.ui.snapshot_kit import no_context
 
 SIZES = [(140, 40), (100, 30), (60, 20), (40, 12)]
@@ -63,6 +64,11 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+async def painted_and_idle(app: ImiApp, pilot: Pilot[Any]) -> None:
+    await wait_until(pilot, lambda: app.home.is_painted)
+    await pilot.pause()
+
+
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_first_paint_shows_the_first_snapshot_completely(
     monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
@@ -72,7 +78,7 @@ def test_first_paint_shows_the_first_snapshot_completely(
     async def main() -> None:
         app = ImiApp(silent, no_context, first=sample_snapshots.busy())
         async with app.run_test(size=size) as pilot:
-            await pilot.pause(0.3)
+            await painted_and_idle(app, pilot)
             assert screen_text(app) == pictures[0], "nothing was left for a second paint"
             named = next(tree.key.worktree for tree in app.home.worktrees.listed)
             assert named in pictures[0]
@@ -87,8 +93,9 @@ def test_first_paint_without_a_snapshot_says_looking(monkeypatch: pytest.MonkeyP
     pictures = painted(monkeypatch)
 
     async def main() -> None:
-        async with ImiApp(silent, no_context).run_test(size=size) as pilot:
-            await pilot.pause(0.2)
+        app = ImiApp(silent, no_context)
+        async with app.run_test(size=size) as pilot:
+            await painted_and_idle(app, pilot)
 
     asyncio.run(main())
     assert "looking…" in pictures[0]
@@ -101,7 +108,7 @@ def test_first_paint_is_reported_once() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         app.on_first_paint = lambda: told.append(1)
         async with app.run_test(size=(140, 40)) as pilot:
-            await pilot.pause(0.3)
+            await painted_and_idle(app, pilot)
 
     asyncio.run(main())
     assert told == [1]
@@ -113,7 +120,7 @@ def test_clock_redraws_only_changed_ages_and_only_without_a_recent_snapshot(monk
     async def main() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=(140, 40)) as pilot:
-            await pilot.pause(0.2)
+            await painted_and_idle(app, pilot)
             app.stop_clock()
             drawn: list[int] = []
             app.draw = lambda: drawn.append(1)  # type: ignore[method-assign]
@@ -136,7 +143,7 @@ def test_panel_frame_lines_equal_textuals_own_rendering(size: tuple[int, int]) -
     async def main() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=size) as pilot:
-            await pilot.pause(0.2)
+            await painted_and_idle(app, pilot)
             for panel in app.home.panels:
                 width, height = panel.outer_size
                 for crop in (
@@ -156,7 +163,7 @@ def test_feed_scrolls_to_a_new_line_in_the_same_frame() -> None:
     async def main() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=(140, 40)) as pilot:
-            await pilot.pause(0.2)
+            await painted_and_idle(app, pilot)
             feed = app.home.panel(5).query_one(RowList)
             rows = [
                 *feed.rows,
@@ -179,7 +186,7 @@ def test_a_changed_age_repaints_at_most_five_cells_of_a_row(monkeypatch: pytest.
     async def main() -> None:
         app = ImiApp(sample_snapshots.live(sample_snapshots.busy()), no_context)
         async with app.run_test(size=(140, 40)) as pilot:
-            await pilot.pause(0.3)
+            await painted_and_idle(app, pilot)
             app.stop_clock()
             later = times.now() + timedelta(days=100)
             set_clock(monkeypatch, lambda: later)

@@ -222,7 +222,7 @@ def test_pause_stops_updates_until_the_badge_is_clicked(repo: Repo) -> None:
         other.write("late.txt", "x")
         await wait_until(pilot, lambda: app.home.snapshot.changes)  # type: ignore[union-attr]
         await pilot.press("j", "k")  # moving about draws, and must not let the world in
-        await pilot.pause(0.2)
+        await pilot.pause()
         assert "late.txt" not in screen_text(app)
         await pilot.click("#header", offset=(screen_text(app).splitlines()[0].index("paused"), 0))
         await wait_until(pilot, lambda: "late.txt" in screen_text(app))
@@ -382,7 +382,7 @@ def test_ascii_mode_paints_ascii_only(repo: Repo) -> None:
         assert screen_text(app).isascii() and "enter Open" in screen_text(app)
         for keys in (["question_mark"], ["colon"], ["T"], ["y"], ["c"]):
             await pilot.press(*keys)
-            await pilot.pause(0.1)
+            await pilot.pause()
             assert len(app.screen_stack) == 2 and screen_text(app).isascii(), keys
             await pilot.press("escape")
 

@@ -96,7 +96,7 @@ def test_log_is_bounded_and_names_the_command(repo: Repo, monkeypatch: pytest.Mo
         await wait_until(pilot, lambda: "number 7" in screen_text(app))
         for key in "jGkG":
             await pilot.press(key)
-            await pilot.pause(0.1)
+            await pilot.pause()
         await wait_until(pilot, lambda: "imi log feat-x -n 8" in screen_text(app))
 
     run_view(repo, "L", play)

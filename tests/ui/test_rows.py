@@ -357,7 +357,7 @@ def test_unchanged_worktree_rows_are_not_drawn_again(monkeypatch: pytest.MonkeyP
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         app.stop_clock()
-        await pilot.pause(0.1)
+        await pilot.pause()
         drawn.clear()
         stop_the_clock(monkeypatch)
         app.draw()
@@ -366,7 +366,7 @@ def test_unchanged_worktree_rows_are_not_drawn_again(monkeypatch: pytest.MonkeyP
         assert drawn == []
         changed = replace(trees[7], git=snapshot_builder.dirty(3))
         engine.publish(replace(snapshot_builder.world(*trees[:7], changed, *trees[8:]), seq=2))
-        await pilot.pause(0.2)
+        await pilot.pause()
         assert drawn == ["feat-007"]
 
     fed(play, snapshot_builder.world(*trees))
@@ -409,11 +409,11 @@ def test_nothing_is_written_while_nothing_changes(monkeypatch: pytest.MonkeyPatc
         app.stop_clock()
         stop_the_clock(monkeypatch)
         app.draw()
-        await pilot.pause(0.2)
+        await pilot.pause()
         written = record_terminal_writes(app)
         for _ in range(5):
             app.tick()
-            await pilot.pause(0.05)
+            await pilot.pause()
         assert written == []
 
     fed(play, snapshot_builder.world(snapshot_builder.tree("feat-a", by="x", changed=3), snapshot_builder.tree("main")))
@@ -446,7 +446,7 @@ def test_ages_are_redrawn_only_when_they_read_differently(monkeypatch: pytest.Mo
         assert ticks(10) == [10.0], "the clock was put back"
         engine.publish(replace(snapshot_builder.world(changed("a", 0.5), changed("b", 3000)), seq=2))
         moment[0] = start
-        await pilot.pause(0.2)
+        await pilot.pause()
         assert ticks(0.2, 0.4, 0.5, 0.6, 1.4, 1.5) == [0.5, 1.5], "seconds, below ten of them"
 
     fed(play, snapshot_builder.world(changed("a", 55), changed("b", 45)))
@@ -461,11 +461,11 @@ def test_resizing_and_back_draws_the_same_screen(monkeypatch: pytest.MonkeyPatch
         stop_the_clock(monkeypatch)
         if paused:
             await pilot.press("p")
-        await pilot.pause(0.2)
+        await pilot.pause()
         before = screen_text(app)
         for size in ((120, 40), (100, 30), (60, 20), (140, 15), (140, 40)):
             await pilot.resize_terminal(*size)
-            await pilot.pause(0.2)
+            await pilot.pause()
             tall = app.home.worktrees.size.height > 8
             assert app.home.worktrees.query_one("#columns").display == (tall and size[0] > 60), size
             for panel in app.home.panels:

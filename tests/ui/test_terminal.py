@@ -18,6 +18,7 @@ import pytest
 from imi_monitor import paths
 from tests.helpers import Repo
 from tests.helpers import imi as imi_ran
+from tests.limits import LIMIT
 from tests.ui.pty_kit import Terminal, imi, patched
 
 SECRET = "hunter2-secret-value"
@@ -148,7 +149,7 @@ def test_closed_pane_ends_the_dashboard(
 ) -> None:  # T1: neither a spinning reader nor a writer that waits for ever
     with opened(repo) as terminal:
         terminal.close()
-        assert terminal.process.wait(90) == 128 + signal.SIGHUP
+        assert terminal.process.wait(LIMIT) == 128 + signal.SIGHUP
     assert os.listdir(os.path.join(paths.state_dir(), "monitors")) == []
 
 
@@ -156,7 +157,7 @@ def test_closed_pane_without_a_signal_ends_the_dashboard(repo: Repo) -> None:
     """As below `nohup`."""
     with opened(repo, code=DEAF) as terminal:
         terminal.close()
-        assert terminal.process.wait(90) == 128 + signal.SIGHUP
+        assert terminal.process.wait(LIMIT) == 128 + signal.SIGHUP
 
 
 def test_stalled_terminal_does_not_delay_the_exit(repo: Repo) -> None:  # D8
@@ -167,7 +168,7 @@ def test_stalled_terminal_does_not_delay_the_exit(repo: Repo) -> None:  # D8
             terminal.send(b"zz")
             time.sleep(0.005)
         terminal.signal(signal.SIGTERM)
-        assert terminal.process.wait(90) == 128 + signal.SIGTERM
+        assert terminal.process.wait(LIMIT) == 128 + signal.SIGTERM
         assert terminal.line_settings_kept()
 
 
@@ -280,7 +281,7 @@ def ended_hard(terminal: Terminal, how: str) -> int:
         terminal.signal(signal.SIGKILL)
     else:
         terminal.send(b"Z")
-    return terminal.process.wait(90)
+    return terminal.process.wait(LIMIT)
 
 
 @pytest.mark.parametrize("how", HARD_ENDS)
@@ -334,7 +335,7 @@ def test_kill_before_the_terminal_guard_started_leaves_reset_terminal(repo: Repo
             stderr=terminal.slave,
             check=False,
             cwd=repo.path,
-            timeout=90,
+            timeout=LIMIT,
         )
         assert done.returncode == 0
         time.sleep(0.2)
@@ -378,7 +379,7 @@ def test_every_exit_twenty_times(repo: Repo, how: str) -> None:  # T1, D8
                 terminal.until(lambda: terminal.modes_left() == set() and terminal.line_settings_kept())
             else:
                 end_it(terminal, how)
-                terminal.ended() if how != "closed" else terminal.process.wait(90)
+                terminal.ended() if how != "closed" else terminal.process.wait(LIMIT)
                 assert time.monotonic() - asked < 3  # 2 s, and the reading of what it wrote
                 if how != "closed":
                     assert_clean(terminal)

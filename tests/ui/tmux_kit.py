@@ -15,6 +15,7 @@ from pathlib import Path
 
 from imi_monitor import host
 from tests.helpers import ROOT
+from tests.limits import LIMIT
 
 MISSING = shutil.which("tmux") is None
 
@@ -46,7 +47,7 @@ class Tmux:
 
     def __exit__(self, *_: object) -> None:
         self._run("kill-server", check=False)
-        end = time.monotonic() + 90
+        end = time.monotonic() + LIMIT
         while host.start_time(self._server) is not None:
             if time.monotonic() > end:
                 os.kill(self._server, signal.SIGKILL)
@@ -60,7 +61,7 @@ class Tmux:
             capture_output=True,
             text=True,
             check=False,
-            timeout=90,
+            timeout=LIMIT,
             env=self._environment,
         )
         assert not check or done.returncode == 0, (words, done.stderr)
@@ -87,7 +88,7 @@ class Tmux:
     def select_first_window(self) -> None:
         self._run("select-window", "-t", "{start}")
 
-    def until(self, true: str | Callable[[str], object], seconds: float = 90) -> str:
+    def until(self, true: str | Callable[[str], object], seconds: float = LIMIT) -> str:
         """The screen, as soon as a text (or a condition) is on it."""
         end = time.monotonic() + seconds
         while True:
