@@ -207,7 +207,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "help": "move a worktree into the trash, after looking whether anything would be missed",
         "key": "D",
         "key_bar": 80,
-        "requires": ("linked",),
+        "requires": ("linked", "folder"),
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,

@@ -57,6 +57,7 @@ class Option:
         "number",
         "optional_value",
         "overrides",
+        "ticked",
         "value",
     )
 
@@ -73,9 +74,11 @@ class Option:
         goes_with: tuple[str, ...] = (),
         choices: tuple[str, ...] = (),
         label: str = "",
+        ticked: float | None = None,
     ) -> None:
         self.name = name
         self.label = label or _label(name)  # in a dialog
+        self.ticked = ticked  # a dialog shows a tick box that gives this value
         self.help = help
         self.value = value
         self.aliases = aliases
@@ -196,6 +199,7 @@ class Action:
     dialog_options: tuple[str, ...] = ()  # options that a dialog offers beside the required arguments
     makes_new = False  # its first argument names something new, so a dialog does not fill in the selected worktree
     returns_path = False  # its outcome can hold a path, into which the shell function changes
+    background_option = ""  # with this option the dashboard runs it in the background
     opens_worktree = False  # the dashboard opens the resulting path in a new pane
     dangerous = False  # the dashboard asks for confirmation
     brings_work = False  # dangerous, but it adds work to a branch: its dialog does not look like a removal

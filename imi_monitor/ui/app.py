@@ -99,7 +99,7 @@ class ImiApp(CrashSafeApp):
         self.home = HomeScreen(self._hints, self._badges, self.layout_changed, first)
         self.agent_commands = AgentCommands(self)
         self.worktree_commands = WorktreeCommands(self)
-        self._action_commands = ActionCommands(self)
+        self.action_commands = ActionCommands(self)
         self._command_panes = CommandPanes(self)
         self._handlers = (
             self.agent_commands,
@@ -184,6 +184,7 @@ class ImiApp(CrashSafeApp):
             self.on_first_paint()
 
     def before_exit(self, status: int) -> None:
+        self.action_commands.leave_lines()
         if self.force_exit is not None:
             timer = threading.Timer(EXIT_TIMEOUT, self.force_exit, (status,))
             timer.daemon = True
@@ -316,7 +317,7 @@ class ImiApp(CrashSafeApp):
         if why:
             self.say(why, bad=True)
         elif command.kind == "action":
-            self._action_commands.open(word)
+            self.action_commands.open(word)
         elif command.kind == "view":
             self.action_view(word)
         elif command.kind == "own":

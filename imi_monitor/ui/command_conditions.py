@@ -20,7 +20,7 @@ Condition = Callable[[SnapshotFacts, Worktree], str]
 
 
 def _folder(_facts: SnapshotFacts, tree: Worktree) -> str:
-    return f"the folder of {_name(tree)} is gone: U restores a removed worktree" if tree.missing else ""
+    return f"{_name(tree)}'s folder is missing: P forgets it, Z searches for it" if tree.missing else ""
 
 
 def _claim(_facts: SnapshotFacts, tree: Worktree) -> str:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from textual.app import App
@@ -62,10 +63,10 @@ class CommandLog:
             return tuple(self._entries)
 
 
-_logs: WeakKeyDictionary[App[object], CommandLog] = WeakKeyDictionary()
+_logs: WeakKeyDictionary[App[Any], CommandLog] = WeakKeyDictionary()
 
 
-def of(app: App[object]) -> CommandLog:
+def of(app: App[Any]) -> CommandLog:
     """Return the log of this app."""
     if app not in _logs:
         _logs[app] = CommandLog()

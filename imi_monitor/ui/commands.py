@@ -53,6 +53,8 @@ _KEY_LABELS = {
     "right_square_bracket": "]",
 }
 
+READ_ONLY = "this dashboard is read-only: start imi without --read-only to change something"
+
 NAVIGATION_KEYS = frozenset(
     (
         *("tab", "shift+tab", "escape", "ctrl+c"),

@@ -25,7 +25,7 @@ from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.dialogs.form import Form
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.actions.forge import Forge
-from tests.helpers import Repo, imi
+from tests.helpers import Repo, git, imi
 from tests.ui.pilot_kit import run_dashboard, screen_text, toasts, wait_until
 
 HOSTILE = [
@@ -95,7 +95,7 @@ def test_claim_dialog_previews_and_force_needs_a_reason(repo: Repo) -> None:
         dialog.query_one("#ask-force").focus()
         await pilot.press("space")
         await wait_until(
-            pilot, lambda: dialog.query_one("#field-reason").display and "needs --reason" in screen_text(app)
+            pilot, lambda: dialog.query_one("#field-reason").display and "Enter the reason" in screen_text(app)
         )
         dialog.query_one("#ask-reason").focus()
         await pilot.press(*"stuck")
@@ -566,3 +566,108 @@ def test_pasted_control_characters_are_dropped_from_fields(repo: Repo) -> None:
         assert box.value == "12]52;c;eA==3" and harmless(screen_text(app))
 
     run_dashboard(repo, play)
+
+
+# -- advice -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_dialog_advises_what_it_offers_and_no_option_of_the_command_line(repo: Repo) -> None:
+    tree = repo.worktree("feat-api")
+    tree.write("README.md", "changed\n")
+    imi("claim", "feat-api", "--agent", "claude-1", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        for key, said in (
+            ("c", "wait in line, or take it from its owner"),
+            ("R", "or c to wait in line"),
+            ("D", "moves feat-api to the trash; U brings it back"),
+        ):
+            dialog = await opened(app, pilot, "feat-api", key)
+            await wait_until(pilot, lambda: said in unbroken(app))  # noqa: B023
+            assert "--" not in screen_text(app) and "`imi" not in screen_text(app), key
+            await pilot.press("escape", "escape")
+            await wait_until(pilot, lambda: app.screen is not dialog)  # noqa: B023
+
+    run_dashboard(repo, play)
+
+
+def unbroken(app: ImiApp) -> str:
+    """The text of the screen in one line, without the frame of the dialog."""
+    return " ".join(" ".join(line.strip("│ ").split()) for line in dialog_lines(app))
+
+
+def dialog_lines(app: ImiApp) -> list[str]:
+    return [line.partition("│  ")[2].rpartition("  │")[0] for line in screen_text(app).splitlines()]
+
+
+def test_a_place_in_line_is_taken_from_the_dialog_and_the_claim_follows(repo: Repo) -> None:  # S2.10
+    repo.worktree("feat-api")
+    imi("claim", "feat-api", "--agent", "claude-1", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        dialog = await opened(app, pilot, "feat-api", "c")
+        await wait_until(pilot, lambda: app.focused is not None and app.focused.id == "ask-wait")
+        await pilot.press("space")
+        await wait_until(pilot, lambda: "with 0 agents ahead; claude-1 holds it" in unbroken(app))
+        await pilot.press("enter")
+        await wait_until(
+            pilot, lambda: app.screen is not dialog and "in line for feat-api: Q shows the line" in toasts(app)
+        )
+        await wait_until(pilot, lambda: app.home.snapshot.waiting)  # type: ignore[union-attr]
+        await asyncio.to_thread(imi, "release", "feat-api", "--agent", "claude-1", cwd=repo.path)
+        await wait_until(pilot, lambda: any("feat-api is claimed by" in text for text in toasts(app)))
+
+    run_dashboard(repo, play)
+    assert holder(repo, "feat-api") not in (None, "claude-1")
+
+
+def test_the_queue_view_takes_a_place_in_line_and_leaves_it(repo: Repo) -> None:
+    repo.worktree("feat-api")
+    imi("claim", "feat-api", "--agent", "claude-1", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "feat-api" in screen_text(app))
+        select(app, "feat-api")
+        await pilot.press("Q")
+        await wait_until(pilot, lambda: "no agent is in line: c waits in line" in screen_text(app))
+        await pilot.press("x")
+        await wait_until(pilot, lambda: any("is not in line for feat-api" in text for text in toasts(app)))
+        await pilot.press("c")
+        await wait_until(pilot, lambda: app.focused is not None and app.focused.id == "ask-wait")
+        await pilot.press("space", "enter")
+        await wait_until(pilot, lambda: "claude-1 holds it" in screen_text(app) and "1 agent waits" in screen_text(app))
+        await pilot.press("x")
+        await wait_until(pilot, lambda: "left the line for feat-api" in toasts(app))
+        await wait_until(pilot, lambda: "no agent is in line" in screen_text(app))
+
+    run_dashboard(repo, play)
+    assert holder(repo, "feat-api") == "claude-1"
+
+
+def test_keys_on_a_missing_worktree_say_what_forgets_and_what_finds_it(repo: Repo) -> None:
+    tree = repo.worktree("gone")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        tree.path.rename(tree.path.parent / "away")
+        await wait_until(pilot, lambda: any(one.missing for one in app.home.snapshot.worktrees))  # type: ignore[union-attr]
+        select(app, "gone")
+        for key in "cD":
+            await pilot.press(key)
+            await wait_until(pilot, lambda: "gone's folder is missing: P forgets it, Z searches for it" in toasts(app))
+            assert len(app.screen_stack) == 1
+            app.clear_notifications()
+
+    run_dashboard(repo, play)
+
+
+def test_a_worktree_without_a_commit_to_start_from_is_refused_in_the_preview(tmp_path: Path) -> None:
+    empty = Repo(tmp_path / "empty")
+    empty.path.mkdir()
+    git("init", "-q", "-b", "main", cwd=empty.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("n", *"y")
+        await wait_until(pilot, lambda: "no commit to branch from" in unbroken(app))
+        assert "creates feat-y" not in unbroken(app)
+
+    run_dashboard(empty, play)

@@ -256,7 +256,7 @@ def test_missing_worktree_is_shown_and_not_opened(repo: Repo) -> None:
         await wait_until(pilot, lambda: "1 missing" in screen_text(app) and "its folder is gone" in screen_text(app))
         await select_worktree(app, "feat-api")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "the folder of feat-api is gone" in screen_text(app))
+        await wait_until(pilot, lambda: "feat-api's folder is missing: P forgets it" in screen_text(app))
         assert len(app.screen_stack) == 1
 
     run_dashboard(repo, play)

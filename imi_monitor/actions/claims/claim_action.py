@@ -7,6 +7,7 @@ import os
 from imi_monitor import host, presence
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.claims import claim_options, ownership
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_requests, claims
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.claims import Claim
 
 
+_WHILE_OPEN = 30 * 86400.0  # seconds a dashboard waits at most; it leaves the line when it ends
 _TAKEN = ("claimed", "queued", "presence-lock")  # refusals that --force overrides
 
 
@@ -48,7 +50,15 @@ class ClaimAction(Action):
     options = (
         claim_options.AGENT,
         claim_options.SESSION,
-        Option("wait", "wait in line for at most this long if it is taken", value="SECONDS", number=True),
+        Option(
+            "wait",
+            "wait in line for at most this long if it is taken",
+            value="SECONDS",
+            number=True,
+            overrides=("claimed", "queued"),
+            label="Wait in line",
+            ticked=_WHILE_OPEN,
+        ),
         Option(
             "ttl",
             "show the claim as stale after this long without a heartbeat",
@@ -71,14 +81,22 @@ class ClaimAction(Action):
             "reason", "the reason, for the earlier owner and the log", value="TEXT", goes_with=("takeover", "force")
         ),
     )
-    dialog_options = ("agent", "ttl", "task", "takeover", "force", "reason")
+    dialog_options = ("agent", "ttl", "task", "wait", "takeover", "force", "reason")
+    background_option = "wait"
     hot = True
 
     def refuse(self, context: Context, request: Request) -> None:
         reason = claim_options.short_text(request, "reason")
         claim_options.short_text(request, "task")
         if request.flag("force") and reason is None:
-            raise UsageError("--force needs --reason TEXT: the earlier owner sees it", code="no-reason")
+            raise UsageError(
+                advised(
+                    "",
+                    "--force needs --reason TEXT: the earlier owner sees it",
+                    "Enter the reason: the earlier owner sees it",
+                ),
+                code="no-reason",
+            )
         if reason is not None and not (request.flag("force") or request.flag("takeover")):
             raise UsageError("--reason goes with --force or --takeover, which take a claim", code="bad-option")
 
@@ -90,6 +108,8 @@ class ClaimAction(Action):
         claim_requests.refuse_missing(target)
         no = claim_requests.refusal(context.connection, target, wanted)
         if no is not None and not claims.is_dead_reservation(no.claim):
+            if request.number("wait"):
+                return claim_consequences.of_waiting(context, found, no.claim)
             raise refusal(found, no, wanted, None)
         return claim_consequences.of_claim(context, found, wanted)
 
@@ -173,9 +193,13 @@ def displaced_owner(context: Context, found: Target, wanted: ClaimRequest) -> st
         return owner.agent
     who = "an agent that the file does not name" if owner.agent == presence.UNREADABLE else safe(owner.agent)
     raise Refused(
-        f"{safe(found.name)} is claimed by {who}{ownership.since(owner.since)} according to the presence lock"
-        f" {safe(lock or '')} that another program wrote: release it with that program,"
-        " or take it with --force --reason TEXT",
+        advised(
+            f"{safe(found.name)} is claimed by {who}{ownership.since(owner.since)} according to the presence lock"
+            f" {safe(lock or '')} that another program wrote: release it with that program, or take it",
+            "with --force --reason TEXT",
+            "from its owner",
+            joint=" ",
+        ),
         code="presence-lock",
         data={"worktree_name": found.name, "agent_id": owner.agent, "state": "held", "claimed_at": owner.since},
     )
@@ -221,8 +245,11 @@ def refusal(found: Target, answer: ClaimAnswer, wanted: ClaimRequest, waited: fl
     if answer.how == "queued" and answer.ahead is not None and claims.state(claim) in ("free", "dead"):
         data["waiting"] = answer.ahead.agent_id
         return Refused(
-            f"{patience}{safe(found.name)} is free, but {safe(answer.ahead.agent_id)} is first in line for it: "
-            f"wait in line with --wait SECONDS, or {force}",
+            advised(
+                f"{patience}{safe(found.name)} is free, but {safe(answer.ahead.agent_id)} is first in line for it",
+                f"wait in line with --wait SECONDS, or {force}",
+                "wait in line, or take it from its owner",
+            ),
             code="queued",
             data=data,
         )
@@ -231,7 +258,9 @@ def refusal(found: Target, answer: ClaimAnswer, wanted: ClaimRequest, waited: fl
     if claim.agent_id == wanted.agent:
         ways.append("prove that you are it with --session ID")
     ways += [f"wait {'longer ' if waited else ''}with --wait SECONDS", f"or {force}"]
-    return Refused(f"{patience}{_held_by(claim, wanted)}: {', '.join(ways)}", code="claimed", data=data)
+    offered = f"{'take it over, ' if stale else ''}wait in line, or take it from its owner"
+    sentence = advised(f"{patience}{_held_by(claim, wanted)}", ", ".join(ways), offered)
+    return Refused(sentence, code="claimed", data=data)
 
 
 def _held_by(claim: Claim, wanted: ClaimRequest) -> str:

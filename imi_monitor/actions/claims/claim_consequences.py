@@ -26,6 +26,18 @@ def of_claim(context: Context, found: Target, wanted: ClaimRequest) -> list[str]
     return [*lines, *_uncommitted(context, found)]
 
 
+def of_waiting(context: Context, found: Target, claim: Claim) -> list[str]:
+    """The place in line, the owner, and how the waiting ends."""
+    waiters = claim_queue.list_waiters(context.connection, claim.repo_name, claim.worktree_name)
+    ahead = sum(not one.gone for one in waiters)
+    owner = f"{safe(claim.agent_id)} holds it" if claim.agent_id else "it is free for the first in line"
+    return [
+        f"waits in line for {safe(found.name)} with {count(ahead, 'agent')} ahead; {owner}",
+        "the claim follows as soon as it is your turn; Q shows the line, and leaves it",
+        "quitting the dashboard leaves the line",
+    ]
+
+
 def of_release(context: Context, found: Target, claim: Claim, agent: str) -> list[str]:
     """Whose claim ends, who is next in line, and what is uncommitted in the worktree."""
     held = f", held for {times.age_of(claim.claimed_at)}" if claim.claimed_at else ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.claims import claim_options, ownership
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_holder, claim_requests, db, worktrees
@@ -72,7 +73,12 @@ def _refuse_other_agent(context: Context, request: Request, found: Target, claim
             raise ownership.not_yours(context, found, claim, agent, epoch, caller)
         if request.text("reason") is None:
             raise UsageError(
-                f"{ownership.held_by(claim)}: --force needs --reason TEXT, which the owner sees", code="no-reason"
+                advised(
+                    ownership.held_by(claim),
+                    "--force needs --reason TEXT, which the owner sees",
+                    "enter the reason, which the owner sees",
+                ),
+                code="no-reason",
             )
     elif epoch is not None and epoch != claim.epoch:
         raise ownership.not_yours(context, found, claim, agent, epoch)
@@ -80,9 +86,15 @@ def _refuse_other_agent(context: Context, request: Request, found: Target, claim
 
 def _refuse_dirty(context: Context, found: Target, dirty: bool | None) -> None:
     """Refused unless git says that nothing is uncommitted; unknown counts as uncommitted."""
-    name, instead = safe(found.name), "or release it as it is with --dirty-ok"
+    name = safe(found.name)
+
+    def refused(why: str, code: str) -> Refused:
+        return Refused(
+            advised(why, "or release it as it is with --dirty-ok", "or release it with them", joint=", "), code=code
+        )
+
     if found.admin_dir is None:
-        raise Refused(f"git no longer lists {name}, so it is unknown whether it is clean: {instead}", code="dirty")
+        raise refused(f"git no longer lists {name}, so uncommitted changes in it are unknown", "dirty")
     if dirty is None:
         from imi_monitor.actions.worktree_lookup import git_in
         from imi_monitor.git.dirty import is_dirty
@@ -90,11 +102,9 @@ def _refuse_dirty(context: Context, found: Target, dirty: bool | None) -> None:
         try:
             dirty = is_dirty(git_in(context, found))
         except GitError as error:
-            raise Refused(
-                f"git cannot tell whether {name} is clean ({error.sentence}): {instead}", code="dirty-unknown"
-            ) from error
+            raise refused(f"git cannot tell whether {name} is clean ({error.sentence})", "dirty-unknown") from error
     if dirty:
-        raise Refused(f"{name} has uncommitted changes: commit them first, {instead}", code="dirty")
+        raise refused(f"{name} has uncommitted changes: commit them first", "dirty")
 
 
 def _outcome(context: Context, request: Request, found: Target, before: Claim, agent: str, *, forced: bool) -> Outcome:

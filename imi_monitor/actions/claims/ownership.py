@@ -13,6 +13,7 @@ from imi_monitor.actions.action import Request
 from imi_monitor.actions.claims import claim_options
 from imi_monitor.git import layout
 from imi_monitor.model import times
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_holder, claims, worktrees
@@ -133,7 +134,9 @@ def not_yours(
     if claim is None or claim.agent_id is None:
         lost = _loss(context, claim, agent, epoch)
         return Refused(
-            f"{lost or f'{name} is not claimed'}: `imi claim {name}` claims it", code="not-claimed", data=data
+            advised(lost or f"{name} is not claimed", f"`imi claim {name}` claims it", "c claims it"),
+            code="not-claimed",
+            data=data,
         )
     if claim.agent_id == agent:
         if caller is not None and not claim_holder.holds(claim, caller) and claims.state(claim) != "dead":
@@ -141,7 +144,10 @@ def not_yours(
         return _outdated(context, claim, agent, epoch)
     lost = _loss(context, claim, agent, epoch)
     sentence = f"{lost}; {held_by(claim)}" if lost else f"{held_by(claim)}, not by {safe(agent)}"
-    return Refused(sentence + ": ask the owner, or wait with `imi claim --wait SECONDS`", code="not-owner", data=data)
+    advice = advised(
+        sentence, "ask the owner, or wait with `imi claim --wait SECONDS`", "ask the owner, or c to wait in line"
+    )
+    return Refused(advice, code="not-owner", data=data)
 
 
 def _anothers(context: Context, claim: Claim, agent: str, epoch: int | None) -> Refused:
@@ -149,8 +155,11 @@ def _anothers(context: Context, claim: Claim, agent: str, epoch: int | None) -> 
     lost = _loss(context, claim, agent, claim.epoch - 1 if epoch is None else epoch)
     sentence = f"{held_by(claim)}, {another_holder(claim)}"
     return Refused(
-        f"{f'{lost}; ' if lost else ''}{sentence}: prove that you are it with --session ID,"
-        " or wait with `imi claim --wait SECONDS`",
+        advised(
+            f"{f'{lost}; ' if lost else ''}{sentence}",
+            "prove that you are it with --session ID, or wait with `imi claim --wait SECONDS`",
+            "c to wait in line",
+        ),
         code="not-owner",
         data=claim_data(claim),
     )
@@ -161,7 +170,11 @@ def _outdated(context: Context, claim: Claim, agent: str, epoch: int | None) -> 
     name, data = safe(claim.worktree_name), claim_data(claim)
     if claims.state(claim) == "dead":
         return Refused(
-            f"your claim on {name} can be taken by any agent, because {death(claim)}: `imi claim {name}` renews it",
+            advised(
+                f"your claim on {name} can be taken by any agent, because {death(claim)}",
+                f"`imi claim {name}` renews it",
+                "c renews it",
+            ),
             code="claim-dead",
             data=data,
         )

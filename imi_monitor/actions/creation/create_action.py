@@ -214,6 +214,7 @@ def _start_preview(context: Context, wanted: CreationRequest) -> str:
     if wanted.branch in known.remote:
         return f"taken over from {safe(remote)}"
     trunk = start_point.trunk_branch(context, wanted, known)
+    start_point.refuse_without_commit(wanted, known, remote, trunk)
     if trunk is None:
         return "new; its start point is unknown, because no trunk was found"
     shown = f"{safe(remote)}/{safe(trunk)}, which is fetched first" if trunk in known.remote else safe(trunk)

@@ -7,6 +7,7 @@ import os
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Outcome
 from imi_monitor.model import names
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, operations, worktree_types, worktrees
@@ -119,7 +120,12 @@ def _type(context: Context, name: str) -> worktree_types.WorktreeType:
             safe(kind.name) for kind in worktree_types.list_types(context.connection) if kind.name != "review"
         )
         raise UsageError(
-            f"there is no type {safe(name, 80)!r}: use one of {listed}, or add it with `imi types add`", code="no-type"
+            advised(
+                f"there is no type {safe(name, 80)!r}: use one of {listed}",
+                "or add it with `imi types add`",
+                joint=", ",
+            ),
+            code="no-type",
         )
     if known.name == "review":
         raise UsageError("a review needs a pull request: use `imi review NUMBER`", code="no-type")

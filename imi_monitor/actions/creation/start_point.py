@@ -11,6 +11,7 @@ import os
 from imi_monitor.actions.creation.creation_request import case_twin
 from imi_monitor.git import heads, layout
 from imi_monitor.model import amounts, names, times
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import count, safe
 
@@ -178,14 +179,21 @@ def _refuse_clash(wanted: CreationRequest, known: BranchHeads) -> None:
     other = case_twin(wanted.branch, [*known.local, *known.remote])
     if other is not None and wanted.branch not in known.local:
         raise UsageError(
-            f"the branch {safe(wanted.branch)} differs from the existing {safe(other)} only in case: use that with "
-            "--branch, or another name",
+            advised(
+                f"the branch {safe(wanted.branch)} differs from the existing {safe(other)} only in case",
+                "use that with --branch, or another name",
+                "choose another name",
+            ),
             code="case-twin",
         )
     other = heads.find_name_clash(wanted.branch, known.local)
     if other is not None:
         raise Refused(
-            f"git cannot hold a branch {safe(wanted.branch)} beside the branch {safe(other)}: give another one with --branch",
+            advised(
+                f"git cannot hold a branch {safe(wanted.branch)} beside the branch {safe(other)}",
+                "give another one with --branch",
+                "choose another name",
+            ),
             code="name-clash",
         )
 
@@ -208,11 +216,11 @@ def _refuse_in_use(git: Git, wanted: CreationRequest) -> None:
         if wanted.repository.bare and os.path.realpath(path) == wanted.repository.common_dir:
             continue  # HEAD of a bare repository is no checkout
         if _lock_of(wanted, path).startswith("imi trash "):
-            sentence = f"the branch {safe(wanted.branch)} belongs to a removed worktree: `imi undo` restores it"
+            removed = f"the branch {safe(wanted.branch)} belongs to a removed worktree"
+            sentence = advised(removed, "`imi undo` restores it", "K lists it and restores it")
         else:
-            sentence = (
-                f"the branch {safe(wanted.branch)} is checked out in {safe(path)}: go there, or use another --branch"
-            )
+            taken = f"the branch {safe(wanted.branch)} is checked out in {safe(path)}"
+            sentence = advised(taken, "go there, or use another --branch", "go there, or choose another name")
         raise Refused(sentence, code="checked-out", data={"worktree_path": path, "branch": wanted.branch})
 
 
@@ -231,6 +239,12 @@ def trunk_branch(context: Context, wanted: CreationRequest, known: BranchHeads) 
     return configured or head
 
 
+def refuse_without_commit(wanted: CreationRequest, known: BranchHeads, remote: str, trunk: str | None) -> None:
+    """Refuse a new branch for which no commit is known and none can be fetched."""
+    if not (trunk and known.has(trunk)) and not layout.remote_url(wanted.repository, remote):
+        raise _no_trunk(wanted, FetchResult(known, False), remote, trunk)
+
+
 def _no_trunk(wanted: CreationRequest, fetched: FetchResult, remote: str, trunk: str | None) -> Refused:
     home = safe(wanted.repository.home)
     why = [] if fetched.why is None else [f"could not fetch from {safe(remote)}: {fetched.why}"]
@@ -242,7 +256,12 @@ def _no_trunk(wanted: CreationRequest, fetched: FetchResult, remote: str, trunk:
         )
     missing = f"its trunk {safe(trunk)} has no commit" if trunk else "no branch was found that is the trunk"
     return Refused(
-        f"{home}: {missing}; give a start point with --from, or set git_settings.default_branch",
+        advised(
+            f"{home}: {missing}",
+            "give a start point with --from, or set git_settings.default_branch",
+            "set git_settings.default_branch",
+            joint="; ",
+        ),
         code="no-trunk",
         details=why,
     )

@@ -9,6 +9,7 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome, Previe
 from imi_monitor.actions.claims import claim_options
 from imi_monitor.actions.removal import branch_deletion, inspection, safe_removal
 from imi_monitor.model import names
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.model.verdict import NEVER, YES_REALLY, Overrides
@@ -57,6 +58,8 @@ class _RemovalAction(Action):
         verdict = inspected.verdict
         standing = verdict.against(force=overrides.force, yes_really=overrides.yes_really)
         refusal = safe_removal.unsafe_refusal(found, verdict, standing) if standing else None
+        if refusal is not None and verdict.strongest == NEVER:
+            return Preview([], refusal)
         branch = inspected.status.branch if inspected.status else None
         kept = [f"its branch {safe(branch)} is kept"] if branch and not request.flag("delete-branch") else []
         notes = [] if standing else safe_removal.reason_lines([one for one in verdict.reasons if one not in standing])
@@ -110,7 +113,8 @@ class _RemovalAction(Action):
             "trunk_path": found.repository.home,
         }
         kept = f"branch {safe(trashed.branch)} is kept" if trashed.branch and not deleted.local else None
-        lines = [f"{message}: `imi undo {trashed.id}` brings it back", *([kept] if kept else []), *deleted.lines]
+        back = advised(message, f"`imi undo {trashed.id}` brings it back", "U brings it back")
+        lines = [back, *([kept] if kept else []), *deleted.lines]
         warnings = [*result.warnings, *deleted.problems]
         path = found.repository.home if self._goes_home(context, found) else None
         return Outcome(lines, data, path=path, warnings=warnings, exit_status=1 if deleted.problems else 0)
@@ -133,7 +137,7 @@ class RemoveAction(_RemovalAction):
     The branch stays unless --delete-branch is given and it is proven to be merged."""
     key = "D"
     key_bar = 80
-    requires = ("linked",)
+    requires = ("linked", "folder")
     dialog_options = ("delete-branch",)
     options: tuple[Option, ...] = (
         *_OPTIONS,
@@ -164,7 +168,9 @@ def _find_unambiguous(context: Context, request: Request) -> Target:
     twins = [one.path for one in siblings if os.path.basename(one.path) == base]
     if found.row is None and found.name == base and len(twins) > 1:
         raise Refused(
-            f"{safe(name)!r} may mean {_listed(twins)}: `imi rename` one of them first", code="ambiguous", details=twins
+            advised(f"{safe(name)!r} may mean {_listed(twins)}", "`imi rename` one of them first", "rename one first"),
+            code="ambiguous",
+            details=twins,
         )
     return found
 
@@ -192,7 +198,12 @@ def _overrides(request: Request, found: Target) -> Overrides:
 
 
 def _would(found: Target) -> str:
-    return f"would move {safe(found.name)} ({safe(found.path)}) into the trash, from where `imi undo` brings it back"
+    name = safe(found.name)
+    return advised(
+        "",
+        f"would move {name} ({safe(found.path)}) into the trash, from where `imi undo` brings it back",
+        f"moves {name} to the trash; U brings it back",
+    )
 
 
 def _data(found: Target, inspected: WorktreeInspection) -> dict[str, object]:

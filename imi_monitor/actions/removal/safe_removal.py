@@ -22,6 +22,7 @@ from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import git_admin_dir, layout
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.model.verdict import FORCE, NEVER, NOTE, Overrides, Reason, Verdict
@@ -368,8 +369,8 @@ def way_out(name: str, verdict: Verdict) -> str:
     if any(reason.override == NEVER for reason in verdict.reasons):
         return "this cannot be overridden"
     if verdict.strongest == FORCE:
-        return f"to move it to the trash anyway: imi remove {safe(name)} --force"
-    return f"to move it to the trash anyway: imi remove {safe(name)} --force --yes-really {safe(name)}"
+        return advised("", f"to move it to the trash anyway: imi remove {safe(name)} --force")
+    return advised("", f"to move it to the trash anyway: imi remove {safe(name)} --force --yes-really {safe(name)}")
 
 
 def _affected(reason: Reason) -> str:

@@ -10,6 +10,7 @@ from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import ownership
 from imi_monitor.model import names
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claims, db, operations, repositories, worktrees
@@ -151,7 +152,8 @@ def _refuse(context: Context, found: Target, new_name: str, agent: str, *, force
     inside = host.processes_inside(found.path)
     if inside and not force:
         who = ", ".join(f"{safe(command)} ({pid})" for pid, command in inside[:5])
-        raise Refused(f"{len(inside)} processes run in {shown}: {who}; end them, or use --force", code="in-use")
+        running = f"{len(inside)} processes run in {shown}: {who}"
+        raise Refused(advised(running, "end them, or use --force", "end them first", joint="; "), code="in-use")
 
 
 def _branches(git: Git, found: Target, new_name: str) -> tuple[str, str] | None:
@@ -168,7 +170,10 @@ def _branches(git: Git, found: Target, new_name: str) -> tuple[str, str] | None:
             if branch not in known or known[branch].upstream is not None:
                 return None
             if new in known:
-                raise Refused(f"the branch {safe(new)} exists: use --keep-branch or another name", code="exists")
+                taken = advised(
+                    f"the branch {safe(new)} exists", "use --keep-branch or another name", "choose another name"
+                )
+                raise Refused(taken, code="exists")
             return branch, new
     return None
 

@@ -31,6 +31,8 @@ from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget, OpenConte
 from imi_monitor.ui.dialogs.form import Form, TextField, fields
 from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
 
+InBackground = Callable[[Sequence[ActionTarget], dict[str, object]], object]
+"""Runs an action that waits, after its dialog is closed."""
 PREVIEW_DELAY = 0.25  # seconds without a key
 _LONGEST_LABEL = 14  # of a button
 _VARIANTS: dict[str, ButtonVariant] = {"danger": "error", "success": "success", "neutral": "primary"}
@@ -66,8 +68,10 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
         values: dict[str, object],
         open_context: OpenContext,
         names: Sequence[str | tuple[str, OpenContext]] = (),
+        in_background: InBackground | None = None,
     ) -> None:
         super().__init__()
+        self._in_background = in_background
         self._action = action
         self._values = values
         self._targets = _targets(action, values, open_context, names)
@@ -254,6 +258,8 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             override.focus()
         elif had_focus and not override.visible:
             self._focus_harmless()
+        elif refusal is not None and isinstance(self.focused, Button) and not self._action.dangerous:
+            self.form.focus_way_out(refusal_kinds(refusal))
 
     # -- running ----------------------------------------------------------------------------------------------------
 
@@ -295,7 +301,11 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
         override = self.query_one("#override", Input)
         if override.visible and override.value.strip() == self._targets[0].name:
             values |= self._override_values
-        self._run_action(values)
+        if self._in_background is not None and self._action.background_option in values:
+            self._in_background(self._targets, values)
+            self.dismiss(None)
+        else:
+            self._run_action(values)
 
     @work
     async def _run_action(self, values: dict[str, object]) -> None:
@@ -379,17 +389,20 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
 
 
 def dialog_for(
-    action: Action, trees: Sequence[Worktree], context_of: Callable[[Worktree | None], OpenContext]
+    action: Action,
+    trees: Sequence[Worktree],
+    context_of: Callable[[Worktree | None], OpenContext],
+    in_background: InBackground | None = None,
 ) -> ActionDialog:
     """Return the dialog of an action on these worktrees; `context_of` gives the context of a worktree's repository."""
     first = trees[0] if trees else None
     if not action.needs_worktree:
         return ActionDialog(action, {}, context_of(first))
     if len(trees) == 1 and first is not None:
-        return ActionDialog(action, {"name": first.key.worktree}, context_of(first))
+        return ActionDialog(action, {"name": first.key.worktree}, context_of(first), in_background=in_background)
     # each name with its own context: two repositories may have a worktree of the same name
     names = [(tree.key.worktree, context_of(tree)) for tree in trees]
-    return ActionDialog(action, {}, context_of(first), names=names)
+    return ActionDialog(action, {}, context_of(first), names=names, in_background=in_background)
 
 
 def _targets(

@@ -8,6 +8,7 @@ from textual.content import Content
 
 from imi_monitor.actions.action import Preview
 from imi_monitor.model import times
+from imi_monitor.model.advice import on_dashboard
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui.cells import MUTED
@@ -40,7 +41,8 @@ def preview(found: Preview) -> Content:
 def refusal(error: ImiError) -> Content:
     """Return the error's sentence and its details."""
     style = "$warning" if isinstance(error, UsageError) or error.code == "cancelled" else "$error"
-    return _joined([Content.styled(f"✗ {_line(error.sentence)}", style), *map(Content, map(_line, error.details))])
+    details = (line for line in map(_line, error.details) if line)
+    return _joined([Content.styled(f"✗ {_line(error.sentence)}", style), *map(Content, details)])
 
 
 def previews(names: Sequence[str | None], found: Sequence[Preview]) -> Content:
@@ -79,7 +81,7 @@ def _result_lines(
 ) -> list[Content]:
     """Return a line with `✓` or `✗`, the worktree's name and the first sentence; below it the details or warnings."""
     if error is not None:
-        details = [Content.styled(f"    {_line(detail)}", MUTED) for detail in error.details]
+        details = [Content.styled(f"    {line}", MUTED) for line in map(_line, error.details) if line]
         return [_marked("✗", "$error", name, _line(error.sentence)), *details]
     told = [Content.styled(f"    warning: {_line(text)}", "$warning") for text in warnings]
     return [_marked("✓", "$success", name, _line(lines[0]) if lines else ""), *told]
@@ -91,7 +93,7 @@ def _marked(sign: str, style: str, name: str | None, text: str) -> Content:
 
 
 def _line(text: str) -> str:
-    return safe(text, _LONGEST_LINE)
+    return safe(on_dashboard(text), _LONGEST_LINE)
 
 
 def _joined(lines: Sequence[Content]) -> Content:

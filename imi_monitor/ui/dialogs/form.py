@@ -31,6 +31,7 @@ class FormField:
     hint: str
     required: bool = False
     flag: bool = False
+    ticked: float | None = None  # the value that a ticked box gives
     number: bool = False
     chosen: bool = False  # one of few known values
     overrides: tuple[str, ...] = ()  # shown after a refusal of one of these kinds
@@ -55,7 +56,8 @@ def _option_field(option: Option) -> FormField:
         option.name,
         option.label,
         option.help,
-        flag=not option.value,
+        flag=not option.value or option.ticked is not None,
+        ticked=option.ticked,
         number=option.number,
         overrides=option.overrides,
         goes_with=option.goes_with,
@@ -131,6 +133,12 @@ class Form(Vertical):
         self._shown |= {field.name for field in self.fields if kinds & set(field.overrides)}
         self._update_rows()
 
+    def focus_way_out(self, kinds: set[str]) -> None:
+        """Focus the first field that overrides a refusal of these kinds."""
+        field = next((field for field in self.fields if kinds & set(field.overrides)), None)
+        if field is not None:
+            self.focus_field(field)
+
     def _update_rows(self) -> None:
         ticked = {field.name for field in self.fields if field.name in self._shown and self._is_ticked(field)}
         self._shown |= {field.name for field in self.fields if ticked & set(field.goes_with)}
@@ -160,7 +168,7 @@ class Form(Vertical):
 
     def _value(self, field: FormField) -> object:
         if field.flag:
-            return self._is_ticked(field) or None
+            return (field.ticked or True) if self._is_ticked(field) else None
         text = self._text(field)
         return (_parse_number(field.name, text) if field.number else text) if text else None
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from imi_monitor import actions
+from imi_monitor.model.advice import on_dashboard
+from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
+from imi_monitor.ui import command_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Action, Outcome
     from imi_monitor.actions.context import Context
     from imi_monitor.ui.app import ImiApp
+    from imi_monitor.ui.dialogs.action_run import ActionTarget, TargetResult
+    from imi_monitor.ui.places_in_line import PlacesInLine
 
 _MOST_LINES = 5  # of an outcome, in a toast
 
@@ -25,13 +31,41 @@ class ActionCommands:
         self._app = app
         self._home = app.home
 
-    def open(self, word: str) -> None:
+    def open(self, word: str, trees: Sequence[Worktree] | None = None) -> None:
+        """Open the dialog of an action, for these worktrees or the marked or selected ones."""
         from imi_monitor.ui.dialogs.action_dialog import dialog_for
 
         action = actions.find(word.replace("-", " ")) or actions.find(word)
         if action is not None:
-            dialog = dialog_for(action, self._home.targets, self._context_of)
+            about = self._home.targets if trees is None else trees
+
+            def wait(targets: Sequence[ActionTarget], values: dict[str, object]) -> None:
+                for tree, target in zip(about, targets, strict=True):
+                    self.places.start(action, tree.key, target, values, command_log.of(self._app))
+                names = ", ".join(safe(tree.key.worktree, 60) for tree in about)
+                self._app.say(f"in line for {names}: Q shows the line")
+
+            dialog = dialog_for(action, about, self._context_of, wait)
             self._app.push_screen(dialog, lambda outcome: self._done(action, outcome))
+
+    @cached_property
+    def places(self) -> PlacesInLine:
+        from imi_monitor.ui.places_in_line import PlacesInLine
+
+        return PlacesInLine(lambda result: self._app.call_later(self._waited, result))
+
+    def leave_lines(self) -> None:
+        if "places" in self.__dict__:
+            self.places.leave_all()
+
+    def _waited(self, result: TargetResult) -> None:
+        """Show what a place in line led to."""
+        if not isinstance(result.result, ImiError):
+            self._app.say("\n".join(safe(line, 200) for line in result.result.lines))
+        elif result.result.code == "cancelled":
+            self._app.say(f"left the line for {safe(result.target.name or '', 60)}")
+        else:
+            self._app.say(safe(on_dashboard(result.result.sentence), 400), bad=True)
 
     def _context_of(self, tree: Worktree | None) -> Callable[[], Context]:
         """Return how to open a context in the worktree's repository, where its name is unique.
@@ -55,7 +89,7 @@ class ActionCommands:
         from imi_monitor.mux import multiplexer
 
         lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
-        self._app.say("\n".join(safe(line, 200) for line in lines[:_MOST_LINES]) or "done")
+        self._app.say("\n".join(safe(on_dashboard(line), 200) for line in lines[:_MOST_LINES]) or "done")
         self._home.marks = frozenset()
         name, path = outcome.data.get("worktree_name"), outcome.path
         new = name if isinstance(name, str) and path is not None else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from textual.binding import Binding
 from textual.content import Content
 
 from imi_monitor.model import times
@@ -13,9 +14,13 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.background_query import ShouldStop
+from imi_monitor.ui.commands import READ_ONLY
 from imi_monitor.ui.views.registry_view import NARROW, RegistryView
 from imi_monitor.ui.views.view import action_data
-from imi_monitor.ui.widgets.row_list import ListRow, message_row
+from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
+
+if TYPE_CHECKING:
+    from imi_monitor.ui.app import ImiApp
 
 
 class QueueView(RegistryView):
@@ -23,6 +28,37 @@ class QueueView(RegistryView):
     opening_key = "Q"
     label = "Queue"
     help = "agents in line for a worktree, and its holder"
+    BINDINGS = [Binding("c", "join", "Wait in line", id="claim"), Binding("x", "leave_line", "Leave the line")]
+
+    @property
+    def _chosen(self) -> tuple[str, str] | None:
+        """Repository and worktree of the row under the cursor; without rows those of the selected worktree."""
+        row = (self.query_one(RowList).cursor or "").split("\0")
+        if len(row) > 1:
+            return row[0], row[1]
+        return (self.key.repo, self.key.worktree) if self.key is not None else None
+
+    def action_join(self) -> None:
+        """Open the claim's dialog for the worktree of the row."""
+        app = cast("ImiApp", self.app)
+        trees = self.snapshot.worktrees if self.snapshot is not None else ()
+        tree = next((tree for tree in trees if (tree.key.repo, tree.key.worktree) == self._chosen), None)
+        if app.command("claim") is None:
+            app.say(READ_ONLY, bad=True)
+        elif tree is None:
+            app.say("select a worktree first", bad=True)
+        else:
+            app.action_commands.open("claim", [tree])
+
+    def action_leave_line(self) -> None:
+        """Give up this dashboard's place; the places of other processes are theirs."""
+        app = cast("ImiApp", self.app)
+        repo, name = self._chosen or ("", "")
+        if app.action_commands.places.has(repo, name):
+            app.action_commands.places.leave(repo, name)
+        else:
+            here = f"this dashboard is not in line for {safe(name, 60)}" if name else "no agent is in line"
+            app.say(f"{here}: only the process that waits can leave a line", bad=True)
 
     def version(self, snapshot: Snapshot) -> object:
         return (snapshot.waiting, tuple(tree.claim for tree in snapshot.worktrees))
@@ -41,7 +77,7 @@ class QueueView(RegistryView):
     def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
         waiting = sorted(data["queue"], key=lambda one: (one["repo_name"], one["worktree_name"], one["place"]))
         if not waiting:
-            return [message_row("no agent is in line: `imi claim NAME --wait SECONDS` waits for a worktree")]
+            return [message_row("no agent is in line: c waits in line for the selected worktree")]
         return list(waiting_rows(waiting, now, width))
 
 
