@@ -1,4 +1,4 @@
-"""One reading of a worktree against the least that any reading can be: an `lstat` of every tracked file."""
+"""One reading of a worktree against the least that any reading can be, and `imi status --line` against an empty Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
-from bench.common import Row, interleaved, ratio
+from bench.common import IMI, PYTHON, Row, interleaved, process, ratio
 from bench.worlds import World, build, git
 from imi_monitor.git import worktree_state
 from imi_monitor.git.runner import Git
@@ -22,6 +22,19 @@ def run() -> Iterator[Row]:
     for files, budget, rounds in _SIZES:
         with tempfile.TemporaryDirectory(prefix="imi-bench-") as base:
             yield _measure(build(base, trees=1, files=files, per_folder=20), files, budget, rounds)
+
+    with tempfile.TemporaryDirectory(prefix="imi-bench-") as base:
+        yield _measure_line(build(base, trees=20, files=100, per_folder=20))
+
+
+def _measure_line(world: World) -> Row:
+    """A bar runs it every few seconds: the milliseconds that it takes longer than a Python that does nothing."""
+    env = {**os.environ, "HOME": os.path.dirname(world.main)}
+    line = partial(process, [IMI, "status", "--line"], env, world.trees[0])
+    process([IMI, "claim", os.path.basename(world.trees[0]), "--agent", "bench"], env, world.main)
+    line()
+    floor, taken = interleaved(31, partial(process, [PYTHON, "-I", "-c", "pass"]), line)
+    return Row("imi status --line, 20 worktrees / over python -I -c pass", taken - floor, "ms", floor, "", None, 20.0)
 
 
 def _measure(world: World, files: int, budget: float, rounds: int) -> Row:

@@ -217,6 +217,10 @@ class Action:
         """Whether it acts on an existing worktree, so that the dashboard's selection can be its first argument."""
         return bool(self.arguments) and self.arguments[0].name == "name" and not self.makes_new
 
+    def recovers_for(self, request: Request) -> bool:
+        """Whether crash recovery runs before this request."""
+        return self.recovers and not self.hot
+
     def refuse(self, context: Context, request: Request) -> None:
         """Raise Refused or UsageError when the action must not run; the error says why in one sentence."""
 

@@ -60,7 +60,7 @@ def _run(words: list[str]) -> int:
         from imi_monitor.cli import front_end
 
         return _finish(front_end.show(parsed.action, parsed), parsed)
-    if parsed.request.verb == "status" and parsed.request.flag("watch"):
+    if parsed.request.verb == "status" and parsed.request.flag("watch") and not parsed.request.flag("line"):
         from imi_monitor.cli import snapshot_stream
 
         return snapshot_stream.run(parsed)
@@ -119,7 +119,7 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     recovered: list[str] = []
 
     def act() -> Outcome:
-        if action.recovers and not action.hot and context.registry_problem is None:
+        if action.recovers_for(parsed.request) and context.registry_problem is None:
             recovered.extend(_recover(context))
         return action.run(context, parsed.request)
 

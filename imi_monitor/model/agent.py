@@ -6,12 +6,12 @@ evidence names its source and its moment.
 
 from __future__ import annotations
 
-from typing import Final
-
 from imi_monitor.fast.frozen_dataclass import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from imi_monitor.model.snapshot import Key
 
 PLANNING: Final = "planning"

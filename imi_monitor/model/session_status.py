@@ -13,11 +13,7 @@ Only time with a known status is counted. Unknown is None, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
-
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import times
 from imi_monitor.model.agent import (
     CANCELLED,
@@ -31,6 +27,12 @@ from imi_monitor.model.agent import (
     WAITING,
     WORKING,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+    from typing import Final
 
 STATUSES: Final = (PLANNING, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED)
 INTERRUPTED: Final = "interrupted"

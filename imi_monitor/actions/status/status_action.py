@@ -9,7 +9,7 @@ from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.status import status_reader
 from imi_monitor.model import times, worktree_table
-from imi_monitor.model.errors import Refused
+from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, repositories
 
@@ -83,6 +83,7 @@ class StatusAction(Action):
     examples = (
         ("imi status --watch", "keep the table up to date"),
         ("imi status feat-user-auth --json", "one worktree, for a script"),
+        ("imi status --line", "one line for the bar of tmux or Zellij"),
     )
     help = "show each worktree's owner, branch, distance to its upstream, changed files and last change"
     more = """
@@ -90,12 +91,32 @@ class StatusAction(Action):
     Below 80 columns it is a list instead of a table.
     """
     arguments = (_REPO, Argument("name", "show this worktree only", optional=True))
-    options = (_ALL, Option("watch", "repaint the table at every change, until ctrl-c", aliases=("w",)))
+    options = (
+        _ALL,
+        Option("watch", "repaint the table at every change, until ctrl-c", aliases=("w",)),
+        Option("line", "print one short line for a status bar or a prompt, without asking git"),
+    )
     changes = False
     needs_registry = False
 
+    def recovers_for(self, request: Request) -> bool:
+        return not request.flag("line")  # a bar asks every few seconds
+
+    def refuse(self, context: Context, request: Request) -> None:
+        others = [f"--{name}" for name in ("watch", "all") if request.flag(name)]
+        others += ["REPO"] if request.text("repo") is not None else []
+        if request.flag("line") and others:
+            raise UsageError(
+                f"--line and {others[0]} exclude each other: --line is about the folder you are in, or --repo",
+                code="bad-option",
+            )
+
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
+        if request.flag("line"):
+            from imi_monitor.actions.status import status_line
+
+            return status_line.status_line(context)
         named, name = _repository_and_worktree(context, request)
         if name is not None:
             one = worktree_lookup.find_worktree(context, name, named)
