@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor import paths
+from imi_monitor.model.errors import Refused
 
 RESTART = "restart imi"
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
@@ -22,6 +23,12 @@ def problem() -> str | None:
         return None
     what = "were replaced by those of another version" if None not in now else "are gone"
     return f"the program files {what} while this process runs: {RESTART}"
+
+
+def refuse_changed_files() -> None:
+    """Refuse after an upgrade: modules that were imported before it and after it do not fit."""
+    if (found := problem()) is not None:
+        raise Refused(found, code="program-files-changed")
 
 
 def _stamps() -> tuple[tuple[int, int, int] | None, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 
+from imi_monitor import installation
 from imi_monitor.fast import quick_process
 from imi_monitor.ui import late_imports
 from imi_monitor.ui.preload import Preload
@@ -50,6 +51,7 @@ def run(
     def live() -> AbstractAsyncContextManager[Engine]:
         from imi_monitor import engine
 
+        installation.refuse_changed_files()  # this version and another one must not share a process
         return engine.open_engine(database, common_dirs, settings=settings, first=first, read_only=read_only)
 
     def surroundings(repo: str | None) -> Context:

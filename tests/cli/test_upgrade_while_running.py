@@ -126,11 +126,28 @@ def test_an_older_imi_refuses_acts_and_views_work(world: Repo, tmp_path: Path) -
 
 
 @pytest.mark.skipif(MISSING, reason="tmux is not installed here")
+def test_a_dashboard_upgraded_during_its_start_reads_nothing_with_modules_of_two_versions(
+    world: Repo, installed: Path
+) -> None:
+    package = installed / "imi_monitor"
+    upgrade = f"open({str(package / 'store' / 'schema.py')!r}, 'a').write({_LATER!r})\n"
+    with (package / "engine.py").open("a") as file:  # the last module of the start, after the first paint
+        file.write(upgrade)
+    command = ["env", f"PYTHONPATH={installed}", "PYTHONDONTWRITEBYTECODE=1", *argv("monitor")]
+    with Tmux(world.path, (140, 40), command) as tmux:
+        now = tmux.until(lambda now: "nothing is read any more" in now)
+        assert "were replaced by those of another version while this process runs: restart imi" in now
+        assert "feat-one" in now and "Traceback" not in now
+        tmux.keys("q")
+        tmux.until(lambda now: "ended with 0" in now)
+
+
+@pytest.mark.skipif(MISSING, reason="tmux is not installed here")
 @pytest.mark.timeout(180)
 def test_a_dashboard_that_is_upgraded_stays_open_and_says_so(world: Repo, installed: Path) -> None:
     command = ["env", f"PYTHONPATH={installed}", "PYTHONDONTWRITEBYTECODE=1", *argv("monitor")]
     with Tmux(world.path, (140, 40), command) as tmux:
-        tmux.until(lambda now: "keeper" in now and "3 worktrees" in now)
+        tmux.until(lambda now: "keeper" in now and "3 worktrees" in now and "looking" not in now)
         make_later(installed)
         for module in (installed / "imi_monitor" / "ui" / "views").glob("*_view.py"):
             module.write_text(_BROKEN)
