@@ -21,7 +21,7 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_names import AgentNames, GivenName
 from imi_monitor.model.attribution import ClaimPeriod, holder_at, periods_by_worktree
-from imi_monitor.model.change import MINUTES, Activity, Change
+from imi_monitor.model.change import GIT, MINUTES, Activity, Change
 from imi_monitor.model.snapshot import (
     NOT_LOOKED_FOR,
     ClaimState,
@@ -167,6 +167,8 @@ class Engine:
             key = Key(host.hostname(), reported.repo, reported.worktree)
             change = replace(reported, by=reported.by or holder_at(self._periods, key, reported.at))
             self._changes.append(change)
+            if change.by == GIT:  # a checkout is no work
+                continue
             activity = self._activity.setdefault(key, Activity())
             minute = times.clock() // 60_000_000_000
             activity.add(minute, change.count)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 
+GIT = "git"  # who made the changes of a checkout
 Kind = Literal["created", "modified", "deleted", "renamed"]
 
 

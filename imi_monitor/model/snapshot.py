@@ -197,6 +197,7 @@ class Snapshot:
     worktrees: tuple[Worktree, ...] = ()
     waiting: tuple[Waiter, ...] = ()
     changes: tuple[Change, ...] = ()  # newest last
+    earlier: tuple[Change, ...] = ()  # of uncommitted files, from before the first event; newest last
     events: tuple[RegistryEvent, ...] = ()  # newest last
     collisions: tuple[Collision, ...] = ()
     agents: tuple[Agent, ...] = ()

@@ -17,6 +17,7 @@ MODULES = (
     "imi_monitor.sources.registry_source",
     "imi_monitor.sources.git_status_source",
     "imi_monitor.sources.changes_source",
+    "imi_monitor.sources.earlier_changes_source",
     "imi_monitor.sources.collisions_source",
     "imi_monitor.sources.disk_source",
     "imi_monitor.sources.agents.agents_source",

@@ -44,6 +44,7 @@ class ChangesSource(Source):
         self._shared_folders: dict[str, SharedFolderSink] = {}  # by root name
         self._admin_dirs: dict[str, tuple[str, ...]] = {}  # by repository
         self._replaced: set[str] = set()  # roots with a folder that is gone or replaced
+        self._began = False  # the worktrees that were there at the start are watched
         self._flush_timer: asyncio.TimerHandle | None = None
         self._rosters: asyncio.Queue[tuple[RosterEntry, ...]] = asyncio.Queue()
         self._statuses_read = asyncio.Event()
@@ -93,12 +94,13 @@ class ChangesSource(Source):
         for name, entry in wanted.items():
             if name not in self._worktrees or name in replaced:
                 await self._watch_worktree(name, entry, paths)
+        self._began = True
 
     async def _watch_worktree(self, name: str, entry: RosterEntry, all_paths: Sequence[str]) -> None:
         rules = IgnoreRules(entry.path, entry.admin_dir, entry.common_dir, self._ignore_file)
         sink = self._worktrees.get(name)
         if sink is None:
-            sink = self._worktrees[name] = WorktreeSink(self, name, entry, rules)
+            sink = self._worktrees[name] = WorktreeSink(self, name, entry, rules, new=self._began)
         else:  # its changes that wait are kept
             sink.rules = rules
         inner = frozenset(path for path in all_paths if path.startswith(entry.path + os.sep))

@@ -20,6 +20,7 @@ from imi_monitor.git.runner import Git
 from imi_monitor.git.worktree_state import TrunkPosition
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import GitState, Key
+from imi_monitor.sources.files.checkout import is_checked_out_now
 from imi_monitor.sources.hints import (
     AllStatusesRead,
     FilesChanged,
@@ -44,6 +45,8 @@ _BIG_INDEX = 600_000  # bytes of an index (about 5,000 files) from which reading
 _MOST_PATHS = 20
 _QUIET = 3.0  # seconds without events until a partial status is replaced by a whole one
 _LONGEST_RETRY = 60.0
+_LOCKED_PAUSE = 0.1  # until it is asked again whether git still writes the worktree
+_LONGEST_LOCK = 5.0  # seconds that a read waits for git, unless it is the first one
 
 
 @dataclass
@@ -178,7 +181,10 @@ class GitStatusSource(Source):
             key = await self._queue.get()
             tree = self._trees.get(key)
             if tree is not None and tree.changed and not tree.reading:
-                await self._read(tree)
+                if _is_being_written(tree):
+                    self._schedule(tree, _LOCKED_PAUSE)
+                else:
+                    await self._read(tree)
 
     async def _read(self, tree: _Tree) -> None:
         assert self._receiver is not None
@@ -346,6 +352,13 @@ class GitStatusSource(Source):
 def make_source(context: SourceContext) -> GitStatusSource:
     remote = context.settings.text("git_settings.remote_name")
     return GitStatusSource(TrunkSettings(remote, context.settings.text("git_settings.default_branch") or None))
+
+
+def _is_being_written(tree: _Tree) -> bool:
+    """Whether git writes the worktree now: its status would show files that are about to be written as deleted."""
+    if tree.state is None:
+        return is_checked_out_now(tree.entry.admin_dir)
+    return is_checked_out_now(tree.entry.admin_dir, longest=_LONGEST_LOCK)
 
 
 def _stamps(admin_dir: str) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from imi_monitor.sources.files.change_coalescer import ChangeCoalescer
+from imi_monitor.sources.files.checkout import Checkout
 from imi_monitor.sources.files.ignore_rules import IgnoreRules
 from imi_monitor.sources.files.watcher import FileEvent, WatchSink
 from imi_monitor.sources.hints import (
@@ -55,7 +56,9 @@ class _RootSink(WatchSink):
 class WorktreeSink(_RootSink):
     """The files of one worktree."""
 
-    def __init__(self, source: ChangesSource, root: str, entry: RosterEntry, rules: IgnoreRules) -> None:
+    def __init__(
+        self, source: ChangesSource, root: str, entry: RosterEntry, rules: IgnoreRules, *, new: bool = False
+    ) -> None:
         super().__init__(source, root)
         self.entry = entry
         self.rules = rules
@@ -67,6 +70,7 @@ class WorktreeSink(_RootSink):
             entry.key.worktree,
             lambda path: self.rules.ignores(path, is_dir=False),
             lambda path: self.rules.tracks(path, is_dir=False),
+            Checkout(entry.path, entry.admin_dir, new=new),
         )
 
     def has_moved(self, entry: RosterEntry) -> bool:

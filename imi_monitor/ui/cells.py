@@ -13,7 +13,7 @@ from functools import lru_cache
 from textual.content import Content
 
 from imi_monitor.model import columns, times
-from imi_monitor.model.change import Change, changes_per_minute
+from imi_monitor.model.change import GIT, Change, changes_per_minute
 from imi_monitor.model.snapshot import (
     UNKNOWN_CLAIM,
     Collision,
@@ -228,12 +228,14 @@ def git_summary(worktree: Worktree) -> Content:
 def change_line(line: Change, width: int, tree: int) -> Content:
     """`14:02:09 feat-api ~ src/api.ts  claude-1`; `tree` is the width of the worktree's name."""
     sign, style = CHANGE_GLYPHS[line.kind]
-    by = fit(safe(line.by), min(16, columns.cell_width(safe(line.by)))) if line.by else ""
+    by = fit(safe(line.by), min(16, columns.cell_width(safe(line.by)))) if line.by and line.by != GIT else ""
     room = max(6, width - 9 - tree - 3 - (len(by) + 1 if by else 0))
     more = f" and {line.count - 1} more" if line.count > 1 else ""
     name = path_tail(safe(line.path), max(6, room - len(more))) + more
+    if line.by == GIT:
+        name = f"{count(line.count, 'file')} checked out"
     parts = [
-        fixed(clock(line.at), 9, MUTED),
+        fixed(clock_or_day(line.at), 9, MUTED),
         fixed_name(safe(line.worktree), tree),
         Content.styled(f" {sign} ", style),
         fixed(name, room),
@@ -257,6 +259,14 @@ def age(at: str | None, now: datetime) -> str:
 def clock(at: str) -> str:
     then = parse_time(at)
     return then.astimezone().strftime("%H:%M:%S") if then else "??:??:??"
+
+
+def clock_or_day(at: str) -> str:
+    """`14:02:09`, or `24 Jan` of another day."""
+    then = parse_time(at)
+    local = then.astimezone() if then else None
+    today = local is None or local.date() == times.now().astimezone().date()
+    return clock(at) if today or local is None else f"{local.day} {local:%b}"
 
 
 _EVENT_STYLES = (
@@ -309,12 +319,17 @@ def overlap_width(shared: dict[str, tuple[str, bool]], files: Sequence[FileState
     return max((columns.cell_width(_overlap(shared[file.path][0])) for file in files if file.path in shared), default=0)
 
 
-def collision_line(one: Collision) -> Content:
-    other = "the trunk" if one.right is None else safe(one.right.worktree)
+def collision_line(one: Collision, key: Key, width: int) -> Content:
+    """`⚡ conflicts with feat-ui: src/api.ts and 2 more`, seen from one of the two."""
+    other = one.right if one.left == key else one.left
     verb = {True: "conflicts with", False: "overlaps with"}[bool(one.conflicts)]
     files = one.conflicts or one.files
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    name = "the trunk" if other is None else safe(other.worktree)
+    head = f"⚡ {verb} {columns.clip_middle(name, max(10, width - len(verb) - len(more) - 16))}"
+    path = path_tail(safe(files[0]), max(8, width - columns.cell_width(head) - len(more) - 2)) if files else ""
     style = "$collision" if one.conflicts else "$overlap"
-    return Content.styled(f"⚡ {safe(one.left.worktree)} {verb} {other}: {', '.join(map(safe, files[:3]))}", style)
+    return Content.styled(f"{head}: {path}{more}", style).truncate(width, ellipsis=True)
 
 
 def overlaps(snapshot: Snapshot, key: Key) -> dict[str, tuple[str, bool]]:

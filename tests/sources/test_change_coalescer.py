@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from imi_monitor.model.change import GIT
 from imi_monitor.sources.files.change_coalescer import GRACE, MANY, ChangeCoalescer
+from imi_monitor.sources.files.checkout import Checkout
 from imi_monitor.sources.files.watcher import FileEvent, FileEventKind
 
 
@@ -216,3 +219,33 @@ def test_reported_paths_are_forgotten_beyond_the_limit(world: World) -> None:
     world.event("modified", "f0")
     assert world.reported.count("modified f0") == 2, "it was forgotten"
     assert world.coalescer.waiting_since is None
+
+
+def test_a_checkout_is_one_change_by_git_and_what_follows_is_work(tmp_path: Path) -> None:
+    """While git holds the index's lock, all files are its own; afterwards those that are not newer than the index."""
+    root, admin = tmp_path / "feat", tmp_path / "admin"
+    root.mkdir()
+    admin.mkdir()
+    (admin / "index.lock").touch()
+    coalescer = ChangeCoalescer(
+        str(root), "app", "feat", lambda path: False, lambda path: False, Checkout(str(root), str(admin), new=False)
+    )
+    (root / ".git").write_text("gitdir: elsewhere")
+    files = [root / f"f{number}" for number in range(3)]
+    for file in files[:2]:
+        file.write_text("x")
+    coalescer.add([FileEvent(str(path), "created") for path in (root / ".git", *files[:2])], 1.0, "T1")
+    assert coalescer.flush(2.0, "T2") == [], "git still writes"
+    assert coalescer.waiting_since is not None, "the end of the checkout is waited for"
+    files[2].write_text("x")
+    (admin / "index.lock").rename(admin / "index")
+    os.utime(admin / "index", (4e9, 4e9))
+    coalescer.add([FileEvent(str(files[2]), "created")], 2.0, "T2")
+    found = coalescer.flush(3.0, "T3")
+    assert [(one.path, one.count, one.by) for one in found] == [(".", 3, GIT)]
+    os.utime(admin / "index", (1, 1))
+    coalescer.add([FileEvent(str(files[2]), "modified")], 4.0, "T4")
+    coalescer.add([FileEvent(str(files[0]), "created")], 4.0, "T4")
+    later = [(one.path, one.by) for one in coalescer.flush(5.0, "T5")]
+    assert later == [("f0", None)]
+    assert coalescer.waiting_since is None

@@ -6,9 +6,10 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from imi_monitor.sources.git_status_source import GitStatusSource
-from imi_monitor.sources.hints import AllStatusesRead, GitDirsUncertain, RefsChanged, RosterRead
+from imi_monitor.sources.hints import AllStatusesRead, FilesChanged, GitDirsUncertain, RefsChanged, RosterRead
 from tests.helpers import Repo
 from tests.sources.source_kit import RecordingReceiver, roster_entry, running, until
 
@@ -135,5 +136,30 @@ def test_after_the_trunk_moved_all_distances_are_read_together(repo: Repo, count
             assert count_git() - before == 4, "branches, trunk, and two for the distances"
             states = [tree.state for tree in source._trees.values()]
             assert [(one.trunk_ahead, one.trunk_behind) for one in states if one] == [(1, 1)] * 5
+
+    asyncio.run(main())
+
+
+def test_a_worktree_is_not_read_while_git_writes_it(repo: Repo) -> None:
+    """A status in the middle of a checkout shows what is about to be written as deleted, and collisions that are none."""
+    repo.worktree("feat")
+    entry = roster_entry(repo.path.parent, "feat")
+    lock = Path(entry.admin_dir, "index.lock")
+
+    async def main() -> None:
+        source, receiver = GitStatusSource(), RecordingReceiver()
+        lock.touch()
+        async with running(source, receiver):
+            await asyncio.sleep(0)
+            source.handle_hint(RosterRead((entry, roster_entry(repo.path.parent, repo.path.name, is_main=True))))
+            await until(lambda: receiver.git == ["app"])
+            await until(lambda: source._trees[entry.key].timer is not None)
+            assert receiver.git == ["app"], "git has the lock"
+            lock.unlink()
+            await until(lambda: "feat" in receiver.git)
+            lock.touch()
+            os.utime(lock, (1, 1))
+            source.handle_hint(FilesChanged(entry.key, None))
+            await until(lambda: receiver.git.count("feat") == 2)  # a lock that was left over is not waited for
 
     asyncio.run(main())

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from imi_monitor.engine import Engine
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.change import Change, Kind
+from imi_monitor.model.change import GIT, Change, Kind
 from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
@@ -303,7 +303,16 @@ def quiet() -> Snapshot:
         RegistryEvent(number, "worktree.created", ago(9000 - 60 * number), REPO, name, "human:ada", "{}")
         for number, name in enumerate(work, 1)
     )
-    return snapshot(trees, events=events)
+    earlier = [
+        replace(change(name, path, 200 + 3000 * (len(work) - place)), guessed=True)
+        for place, (name, changed) in enumerate(work.items())
+        for _, path in changed
+    ]
+    checked_out = Change(REPO, "feat-search", "created", ".", ago(4000), by=GIT, count=1196)
+    live = tuple(one.last_change for one in trees[1::-1] if one.last_change)
+    return snapshot(
+        trees, events=events, earlier=tuple(sorted(earlier, key=lambda one: one.at)), changes=(checked_out, *live)
+    )
 
 
 def taken_over() -> Snapshot:

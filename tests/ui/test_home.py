@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from imi_monitor.model.change import GIT
 from imi_monitor.sources.git_status_source import GitStatusSource
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu
@@ -451,5 +452,27 @@ def test_first_row_is_the_worktree_that_needs_a_person(repo: Repo) -> None:
         await asyncio.to_thread(imi, "claim", "fix-bug", "--agent", "codex-1", "--ttl", "0.1", cwd=repo.path)
         await wait_until(pilot, lambda: selected_name(app) == "fix-bug")
         assert app.query_one(WorktreesPanel).lines.scroll_offset.y == 0
+
+    run_dashboard(repo, play)
+
+
+def test_changes_begin_with_uncommitted_files_and_a_new_checkout_is_no_work(repo: Repo) -> None:
+    """A fresh worktree is one line of git's, not busy, and its checkout is nothing that an agent does."""
+    repo.worktree("feat-api").write("before.txt", "x")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "before.txt" in changes(app))
+        await asyncio.to_thread(imi, "feat", "payments", cwd=repo.path)
+        await wait_until(pilot, lambda: "feat-payments" in listed_names(app))
+        await wait_until(pilot, lambda: all(tree.git is not None for tree in app.home.snapshot.worktrees))  # type: ignore[union-attr]
+        made = next(tree for tree in app.home.snapshot.worktrees if tree.key.worktree == "feat-payments")  # type: ignore[union-attr]
+        (Path(made.path) / "work.txt").write_text("x")
+        await wait_until(pilot, lambda: "work.txt" in changes(app))
+        own = [one for one in app.home.snapshot.changes if one.worktree == "feat-payments"]  # type: ignore[union-attr]
+        assert [one.path for one in own if one.by != GIT] == ["work.txt"], own
+        assert ".git" not in changes(app)
+
+    def changes(app: ImiApp) -> str:
+        return " ".join(row.lines[0].plain for row in app.home.panel(4).lines.rows)
 
     run_dashboard(repo, play)

@@ -289,6 +289,17 @@ def test_no_text_is_cut_while_the_row_has_free_cells(room: int) -> None:
         assert plan.activity >= 24 or room < 96
 
 
+def test_files_stand_above_the_overlaps_of_the_git_panel() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        rows = [row.lines[0].plain for row in app.home.panel(2).lines.rows]
+        files = [index for index, row in enumerate(rows) if "src/a.ts" in row and "⚡" not in row[:3]]
+        hits = [index for index, row in enumerate(rows) if row.startswith("⚡ conflicts with")]
+        assert hits and max(files) < min(hits), rows
+        assert all(row.endswith("src/a.ts") for row in rows[hits[0] :])
+
+    fed(play, replace(sample_agents.swarm(), agents=()))
+
+
 def test_wide_rows_show_branch_task_and_last_commit() -> None:
     key = Key("here", "app", "feat-a")
     held = snapshot_builder.tree("feat-a", claim=snapshot_builder.claim(key, "ada", task="T-42"))

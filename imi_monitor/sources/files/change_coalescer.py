@@ -11,7 +11,8 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from imi_monitor.model.change import Change, Kind
+from imi_monitor.model.change import GIT, Change, Kind
+from imi_monitor.sources.files.checkout import Checkout
 from imi_monitor.sources.files.watcher import FileEvent
 
 GRACE = 0.025  # seconds that one half waits for the other
@@ -40,6 +41,9 @@ class ChangeCoalescer:
     worktree: str
     ignored: Callable[[str], bool]
     tracked: Callable[[str], bool]
+    checkout: Checkout | None = None  # what git writes itself is counted and becomes one change
+    _checked_out: int = 0
+    _checked_out_at: float = 0.0
     _waiting: dict[str, _WaitingPath] = field(default_factory=dict)  # oldest first
     _rename_sources: dict[int, str] = field(default_factory=dict)  # by cookie
     _reported: dict[str, tuple[float, Kind]] = field(default_factory=dict)
@@ -50,10 +54,10 @@ class ChangeCoalescer:
         inside = f"{self.root.rstrip('/')}/"
         for event in batch:
             path = event.path.removeprefix(inside)
-            if event.is_dir or path == event.path:  # the worktree itself, or outside
+            if event.is_dir or path in (event.path, ".git"):  # the worktree itself, outside, or git's own
                 continue
             if event.kind == "modified" and path not in self._waiting:
-                if not self.ignored(path) and self._is_new(path, "modified", now):
+                if not self.ignored(path) and not self._is_gits(path, now) and self._is_new(path, "modified", now):
                     ready.append(self._change("modified", path, at))
             else:
                 self._wait(path, event, now)
@@ -63,6 +67,8 @@ class ChangeCoalescer:
     def waiting_since(self) -> float | None:
         """When the oldest waiting event came; None: nothing waits."""
         first = next(iter(self._waiting.values()), None)
+        if first is None and self._checked_out:
+            return self._checked_out_at
         return None if first is None else first.since
 
     def flush(self, now: float, at: str, *, grace: float = GRACE) -> list[Change]:
@@ -83,7 +89,23 @@ class ChangeCoalescer:
             if not (path in renamed_from and not self._exists(path))
             and (change := self._resolve(path, waiting, over, now, at))
         ]
-        return self._bundle(changes, at)
+        return self._checkout_changes(now, at) + self._bundle(changes, at)
+
+    def _is_gits(self, path: str, now: float) -> bool:
+        """Count the file if git wrote it in a checkout."""
+        if self.checkout is None or not self.checkout.wrote(path):
+            return False
+        self._checked_out, self._checked_out_at = self._checked_out + 1, now
+        return True
+
+    def _checkout_changes(self, now: float, at: str) -> list[Change]:
+        """One change for all files of a checkout that is over."""
+        number = self._checked_out
+        if not number or self.checkout is None or self.checkout.is_under_way():
+            self._checked_out_at = now
+            return []
+        self._checked_out = 0
+        return [Change(self.repo, self.worktree, "created", ".", at, by=GIT, count=number)]
 
     def _wait(self, path: str, event: FileEvent, now: float) -> None:
         waiting = self._waiting.get(path)
@@ -98,7 +120,7 @@ class ChangeCoalescer:
         self, path: str, waiting: _WaitingPath, over: dict[str, _WaitingPath], now: float, at: str
     ) -> Change | None:
         kind = self._kind(path, waiting, over)
-        if kind is None or self.ignored(path) or not self._is_new(path, kind, now):
+        if kind is None or self.ignored(path) or self._is_gits(path, now) or not self._is_new(path, kind, now):
             return None
         return self._change(kind, path, at, origin=waiting.origin if kind == "renamed" else None)
 

@@ -19,11 +19,15 @@ class ChangesPanel(FeedPanel[Change]):
     column = 2
     label = "Changes"
     source = "files"
-    empty_message = "no file has changed since the start"
-    empty_of_worktree = "no file of {} has changed since the start"
+    empty_message = "nothing is uncommitted, and no file has changed since the start"
+    empty_of_worktree = "nothing of {} is uncommitted or has changed since the start"
 
     def entries(self, snapshot: Snapshot) -> Sequence[Change]:
-        return snapshot.changes
+        """The changes seen, behind those of uncommitted files from before."""
+        if not snapshot.earlier:
+            return snapshot.changes
+        seen = {(change.worktree, change.path) for change in snapshot.changes}
+        return (*(one for one in snapshot.earlier if (one.worktree, one.path) not in seen), *snapshot.changes)
 
     def entry_key(self, entry: Change) -> str:
         return f"{entry.at} {entry.worktree} {entry.path} {entry.kind}"
@@ -38,7 +42,7 @@ class ChangesPanel(FeedPanel[Change]):
             (columns.cell_width(safe(entry.path)) + (9 if entry.count > 1 else 0) for entry in entries), default=0
         )
         agents = max((columns.cell_width(safe(entry.by)) + 1 for entry in entries if entry.by), default=0)
-        return min(longest, max(9, min(20, room // 3 - 3), room - 12 - paths - agents))
+        return min(longest, max(9, min(20, room // 3), room - 12 - paths - agents))
 
 
 PANEL = ChangesPanel

@@ -48,13 +48,13 @@ class GitPanel(Panel):
         if tree is None:
             return ()
         rows = self._head_rows(tree, now)
+        if tree.git is not None and not tree.missing:
+            rows += self._files(snapshot, tree, tree.git)
         rows += [
-            ListRow(f"collision {index}", (cells.collision_line(one).truncate(self.room, ellipsis=True),))
+            ListRow(f"collision {index}", (cells.collision_line(one, tree.key, self.room),))
             for index, one in enumerate(snapshot.collisions)
             if tree.key in (one.left, one.right)
         ]
-        if tree.git is not None and not tree.missing:
-            rows += self._files(snapshot, tree, tree.git)
         return rows
 
     def _head_rows(self, tree: Worktree, now: datetime) -> list[ListRow]:

@@ -63,7 +63,9 @@ class CollisionsView(View):
         rows = [(_id(key), f"{key.repo}/{key.worktree}" if several else key.worktree) for key in keys]
         columns = [*rows, *([("", TRUNK)] if any(one.right is None for one in snapshot.collisions) else [])]
         marks = {cell: sign(one) for cell, one in self._pairs.items()}
-        self.query_one(Matrix).show(rows, columns, marks, self._start(rows))
+        matrix = self.query_one(Matrix)
+        self.query_one("#collisions").set_class(2 * Matrix.least_width(rows, columns) <= self.app.size.width, "-roomy")
+        matrix.show(rows, columns, marks, self._start(rows))
         self._title(snapshot)
         self._detail()
 

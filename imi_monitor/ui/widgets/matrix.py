@@ -17,7 +17,7 @@ from imi_monitor.ui import cells
 from imi_monitor.ui.widgets.cursor_list import CursorList
 
 MIN_COLUMN, MAX_COLUMN = 5, 14  # cells of a column
-_MAX_LABEL = 24  # cells of a row's name
+_MAX_LABEL = 32  # cells of a row's name
 
 CellKey = tuple[str, str]
 """The keys of a cell's row and column."""
@@ -26,7 +26,7 @@ CellKey = tuple[str, str]
 class Matrix(CursorList):
     """`show` sets rows and columns (key and name) and the content of cells; an empty cell has no entry."""
 
-    DEFAULT_CSS = "Matrix { height: auto; max-height: 50%; }"
+    DEFAULT_CSS = "Matrix { height: auto; max-height: 60%; }"
     BINDINGS = [
         Binding("h,left", "move_column(-1)", "Left", show=False),
         Binding("l,right", "move_column(1)", "Right", show=False),
@@ -119,14 +119,18 @@ class Matrix(CursorList):
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
+    @staticmethod
+    def least_width(rows: Sequence[tuple[str, str]], columns: Sequence[tuple[str, str]]) -> int:
+        """The cells in which all columns are visible."""
+        return _longest_label(rows) + MIN_COLUMN * len(columns) + 1
+
     @property
     def _room(self) -> int:
         return self.size.width - self.scrollbar_size_vertical
 
     @property
     def _label_width(self) -> int:
-        longest = max((len(name) for _, name in self._rows), default=0)
-        return min(_MAX_LABEL, max(10, self._room // 3), longest + 5)
+        return min(max(10, self._room // 3), _longest_label(self._rows))
 
     @property
     def _column_width(self) -> int:
@@ -160,7 +164,7 @@ class Matrix(CursorList):
     def draw_line(self, index: int, line: int, *, on_cursor: bool) -> Strip:
         key, name = self._rows[index]
         label = f"{index + 1:>3} {safe(name, 60)}"
-        parts = [cells.fixed(label, self._label_width, "bold" if on_cursor else "")]
+        parts = [cells.fixed_name(label, self._label_width, "bold" if on_cursor else "")]
         parts += [
             self._cell(key, other, here=on_cursor and at == self._cursor_column)
             for at, (other, _) in self._visible_columns()
@@ -181,3 +185,7 @@ class Matrix(CursorList):
             focused = "$block-cursor-foreground on $block-cursor-background"
             padded = padded.stylize(focused if self.has_focus else "underline")
         return padded.append(Content(" "))
+
+
+def _longest_label(rows: Sequence[tuple[str, str]]) -> int:
+    return min(_MAX_LABEL, max((len(name) for _, name in rows), default=0) + 5)
