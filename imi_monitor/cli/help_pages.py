@@ -45,7 +45,15 @@ def page(action: Action, verb: str) -> list[str]:
         *_other_spellings(action.options),
         *(["", styled("Examples:", HEADING), *_example_lines(action)] if action.examples else []),
         *(["", f"Also: {', '.join('imi ' + word for word in others)}"] if others else []),
+        *_related(verb),
     ]
+
+
+def _related(verb: str) -> list[str]:
+    """A line with the other commands that begin with the same word, as `imi trash restore` beside `imi trash list`."""
+    head = verb.split(" ")[0]
+    others = [word for word in actions.verbs() if word.split(" ")[0] == head and word != verb]
+    return ["", f"See also: {', '.join('imi ' + word for word in others)}"] if others else []
 
 
 def _example_lines(action: Action) -> list[str]:

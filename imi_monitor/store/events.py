@@ -152,3 +152,17 @@ def list_events(
 
 def last_seq(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+
+
+_RECENT = 200  # events of one worktree
+
+
+def find_last_command(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> Event | None:
+    """The last end of a program that a user ran in this worktree, among its last events; None for one of an earlier
+    worktree of that name."""
+    row = connection.execute(
+        f"SELECT {Event.columns} FROM (SELECT * FROM events WHERE repo_name = ? AND worktree_name = ? ORDER BY seq DESC"
+        f" LIMIT {_RECENT}) WHERE type IN ('command.ended', 'worktree.created') ORDER BY seq DESC LIMIT 1",
+        (repo_name, worktree_name),
+    ).fetchone()
+    return Event(row) if row is not None and Event(row).type == "command.ended" else None

@@ -74,6 +74,24 @@ def test_the_exit_status_is_the_commands_and_is_recorded(repo: Repo, declare: Ca
     assert "ghp_0123" not in kept[0]["line"] and kept[2]["line"] == "sh -c 'exit 3'"
 
 
+def test_status_shows_how_the_last_program_of_each_worktree_ended(repo: Repo) -> None:
+    assert imi("feat", "x", cwd=repo.path).code == 0
+    for status in (0, 3):
+        imi("exec", "feat-x", "--", "sh", "-c", f"exit {status}", cwd=repo.path)
+
+    def last() -> dict[str, dict[str, object] | None]:
+        rows = imi("status", "--json", cwd=repo.path).data["worktrees"]
+        return {one["worktree_name"]: one["last_command"] for one in rows}
+
+    found = last()
+    assert found["app"] is None
+    assert found["feat-x"] is not None and (found["feat-x"]["status"], found["feat-x"]["line"]) == (3, "sh -c 'exit 3'")
+    assert found["feat-x"].keys() == {"line", "status", "seconds", "ended_at"}
+    imi("remove", "feat-x", cwd=repo.path)
+    imi("feat", "x", cwd=repo.path)
+    assert last()["feat-x"] is None, "that was another worktree"
+
+
 def test_exec_runs_the_program_as_it_is_typed(repo: Repo) -> None:
     tree = repo.worktree("feat-x")
     ran = imi("exec", "x", "--", "printf", "%s|", "a b", "$HOME", "--json", cwd=repo.path)

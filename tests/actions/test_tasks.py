@@ -109,6 +109,11 @@ def test_tasks_are_filtered_by_agent_team_session_and_outcome(registry: sqlite3.
     assert "T-2   claude-1  feat-x    failed" in shown and "bbbb-2" in shown
 
 
+def test_stats_by_team_without_teams_say_how_to_make_one(repo: Repo) -> None:
+    assert "imi agents describe AGENT --team NAME" in imi("stats", "--by", "team", cwd=repo.path).out
+    assert "describe" not in imi("stats", "--by", "agent", cwd=repo.path).out
+
+
 def test_stats_count_tasks_by_agent_and_team(registry: sqlite3.Connection, repo: Repo) -> None:  # S4.5
     a_day(registry, repo)
     assert imi("agents", "describe", "claude-1", "--team", "web", cwd=repo.path).code == 0

@@ -119,6 +119,8 @@ class StatsAction(Action):
             if rows
             else ["no sessions and no tasks are recorded for this time"]
         )
+        if by == "team" and not any(group.team for group in groups):
+            lines.append("no agent has a team yet: `imi agents describe AGENT --team NAME` gives it one")
         return Outcome(lines, {"since": since, "groups": [_data(group) for group in groups], "total": _data(total)})
 
 

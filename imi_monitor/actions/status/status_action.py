@@ -15,6 +15,8 @@ from imi_monitor.store import db, repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
@@ -136,7 +138,7 @@ def status(
     statuses = status_reader.read_states(context, selected, only)
     lines = worktree_table.status_table(statuses, terminal_width(), times.now()) or [_EMPTY]
     failed = sum(one.error is not None for one in statuses)
-    rows = _with_agents(context, [one.data() for one in statuses])
+    rows = _with_last_commands(context, _with_agents(context, [one.data() for one in statuses]))
     return Outcome(lines, {"worktrees": rows, "count": len(statuses), "failed": failed}, warnings=warnings)
 
 
@@ -148,6 +150,19 @@ def _with_agents(context: Context, rows: list[dict[str, object]]) -> list[dict[s
     living, recording = db.read(context.connection, live_sessions.list_living, host.hostname(), times.now())
     none: list[object] | None = [] if recording else None
     return [{**row, "agents": living.get((str(row["repo"]), str(row["worktree_name"])), none)} for row in rows]
+
+
+def _with_last_commands(context: Context, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows with how the last program of `imi exec` or `imi command` ended there; null when none is recorded."""
+    from imi_monitor.fast import json_reader
+    from imi_monitor.store import events
+
+    def read(connection: sqlite3.Connection) -> list[events.Event | None]:
+        return [events.find_last_command(connection, str(row["repo"]), str(row["worktree_name"])) for row in rows]
+
+    found = db.read(context.connection, read)
+    ends = [{**json_reader.loads(one.data), "ended_at": one.occurred_at} if one is not None else None for one in found]
+    return [{**row, "last_command": end} for row, end in zip(rows, ends, strict=True)]
 
 
 def _repository_and_worktree(context: Context, request: Request) -> tuple[str | None, str | None]:
