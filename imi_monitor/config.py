@@ -76,7 +76,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "notify.intruder": (True, "", "notify when an agent works where another holds the claim"),
     "notify.failed": (True, "", "notify when an agent fails: an error, a limit"),
     "notify.dead": (True, "", "notify when an agent dies while it works"),
-    "notify.finished": (True, "", "notify when an agent is done"),
+    "notify.finished": (True, "", "notify when an agent has finished its turn"),
     "notify.claim_lost": (True, "", "notify when a claim is taken over, or its holder dies"),
     "notify.collision": (True, "", "notify when two worktrees conflict"),
     "notify.bell": (True, "", "ring the terminal's bell"),

@@ -18,7 +18,7 @@ imi shows the git worktrees that your coding agents work in: their owners, chang
 
 There is nothing to show yet: you are not inside a git repository, and none is registered. See it at work first:
 
-  imi demo           open a dashboard over three acting agents, in a temporary folder
+  imi demo           open the dashboard on three simulated agents, in a temporary folder
 
 Then, inside a repository:
 

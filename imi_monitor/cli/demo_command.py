@@ -21,15 +21,15 @@ class DemoVerb(FrontEndVerb):
     words = ("demo",)
     group = "Status"
     label = "Demonstration"
-    examples = (("imi demo", "open a dashboard over three acting agents in a temporary folder"),)
+    examples = (("imi demo", "open the dashboard on three simulated agents in a temporary folder"),)
     help = "show a temporary repository with six worktrees and simulated agents, then delete it"
     more = "Nothing of yours is touched: the demonstration has its own folder and its own registry."
     arguments = (
         Argument("view", "dashboard (the default on a terminal), status (text) or watch (JSON)", optional=True),
     )
     options = (
-        Option("seconds", "end after so many seconds", value="SECONDS", number=True),
-        Option("pace", "let so many seconds pass between an agent's steps", value="SECONDS", number=True),
+        Option("seconds", "end after this many seconds", value="SECONDS", number=True),
+        Option("pace", "seconds between two steps of an agent", value="SECONDS", number=True),
         Option("once", "show the first state, then end"),
         Option("keep", "keep the folder and print where it is"),
     )

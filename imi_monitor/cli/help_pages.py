@@ -105,7 +105,7 @@ def _overview() -> list[str]:
         f"imi {__version__}: git worktrees for many coding agents, their claims, and a dashboard that shows them",
         "",
         "imi                     open the dashboard (in a pipe: imi status)",
-        "imi demo                open it over three acting agents, in a temporary folder",
+        "imi demo                open it on three simulated agents, in a temporary folder",
     ]
     every = actions.all_actions()
     for group in GROUPS:

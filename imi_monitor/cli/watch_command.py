@@ -22,7 +22,7 @@ class WatchVerb(FrontEndVerb):
     """
     arguments = (REPOSITORIES,)
     options = (
-        Option("interval", "send at most one batch of changes in so many seconds", value="SECONDS", number=True),
+        Option("interval", "the shortest time between two batches of changes", value="SECONDS", number=True),
         Option("once", "send the first state only, when every worktree is read"),
     )
     streams = True

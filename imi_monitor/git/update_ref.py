@@ -102,7 +102,7 @@ def _refusal(git: Git, branch: str, expected: str, problem: GitError) -> GitErro
     """Return why a compare-and-swap failed, found from the present branches instead of git's message."""
     now = branch_sha(git, branch)
     if now is not None and not expected.strip("0"):
-        return Refused(f"the branch {safe(branch)} exists already: it was not touched", code="branch-exists")
+        return Refused(f"the branch {safe(branch)} already exists: it was not touched", code="branch-exists")
     if now is None and expected.strip("0"):
         return Refused(f"the branch {safe(branch)} does not exist any more", code="gone")
     if now is not None and now != expected:

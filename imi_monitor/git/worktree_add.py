@@ -69,7 +69,7 @@ def add_worktree(
     """
     path = os.path.abspath(path)
     if os.path.lexists(path):
-        raise Refused(f"{safe(path)} exists already: nothing was changed", code="path-exists")
+        raise Refused(f"{safe(path)} already exists: nothing was changed", code="path-exists")
     options: list[str] = []
     if branch is not None and at is not None and new_branch is None and not detach:
         commit, sha = _checked_branch(branch), at
@@ -128,7 +128,7 @@ def _checkout_arguments(
     if new is None:
         return ["--detach"], sha, sha
     if branch_sha(git, check_branch_name(new)) is not None:
-        raise Refused(f"the branch {safe(new)} exists already: it was not touched", code="branch-exists")
+        raise Refused(f"the branch {safe(new)} already exists: it was not touched", code="branch-exists")
     if start.startswith("refs/remotes/") and start.split("/", 3)[3:] == [new]:
         return ["-b", new, "--track"], start, sha
     return ["-b", new, "--no-track"], sha, sha

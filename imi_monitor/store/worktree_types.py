@@ -47,7 +47,7 @@ def add(
     """Add a type; refused when its name or directory prefix is the same as another type's."""
     for known in list_types(connection):
         if known.name.casefold() == name.casefold():
-            raise Refused(f"a type {safe(known.name)} exists already: choose another name", code="exists")
+            raise Refused(f"a type {safe(known.name)} already exists: choose another name", code="exists")
         if known.directory_prefix.casefold() == directory_prefix.casefold():
             raise Refused(
                 f"directories {safe(directory_prefix)}… already belong to the type {safe(known.name)}: "

@@ -21,7 +21,7 @@ def pull_request_page(path: str, number: int, remote: str = "origin") -> str:
     url = layout.remote_url(place.repository, remote) if place is not None else ""
     found = remote_address.parse_address(url) if url else None
     if found is None or not found.host:
-        raise Refused(f"pull request {number} has no page: the remote {safe(remote)} is not a forge with web pages")
+        raise Refused(f"pull request {number} cannot be opened: the remote {safe(remote)} is not a hosted forge")
     part = "-/merge_requests" if "gitlab" in found.host.lower() else "pull"
     return f"https://{found.host}/{found.project}/{part}/{number}"
 

@@ -123,4 +123,4 @@ class LayoutFile:
         except OSError as error:
             if not self._failed:
                 self._failed = True
-                self._app.notify(f"how you left the dashboard cannot be remembered: {error.strerror}", markup=False)
+                self._app.notify(f"the layout of the dashboard cannot be saved: {error.strerror}", markup=False)

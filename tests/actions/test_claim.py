@@ -71,7 +71,7 @@ def test_a_refusal_names_owner_since_when_task_and_what_to_do(repo: Repo, feat: 
     refused = imi("claim", "feat-x", "--agent", "codex-1", cwd=repo.path)
     assert refused.code == 1
     assert refused.out == ""
-    for part in ("feat-x", "claude-1", "since 2", "ago", "T-7", "--wait", "--force --reason"):
+    for part in ("feat-x", "has been held by claude-1 for ", "T-7", "--wait", "--force --reason"):
         assert part in refused.err
     as_json = imi("claim", "feat-x", "--agent", "codex-1", "--json", cwd=repo.path)
     assert (as_json.code, as_json.err) == (1, "")
@@ -343,7 +343,8 @@ class TestLists:
     def test_claims_can_be_limited_to_one_repository(self, repo: Repo, feat: Repo, tmp_path: Path) -> None:
         _claim(repo, "claude-1")
         other = Repo.create(tmp_path / "other")
-        assert imi("claims", "--json", cwd=other.path).data["count"] == 1
+        assert imi("claims", "--json", cwd=other.path).data["count"] == 0
+        assert imi("claims", "--json", "--all", cwd=other.path).data["count"] == 1
         assert imi("claims", "--json", "--repo", str(other.path), cwd=repo.path).data["count"] == 0
         assert imi("claims", "--json", "--repo", str(repo.path), cwd=other.path).data["count"] == 1
 

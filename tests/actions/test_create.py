@@ -64,7 +64,7 @@ def test_an_existing_worktree_is_opened_and_nothing_is_created_twice(repo: Repo)
     before = picture(repo)
     second = imi("feat", "x", cwd=repo.path)
     assert second.code == 0
-    assert second.out.splitlines() == ["feat-x exists already, on feat/x", str(path)]
+    assert second.out.splitlines() == ["feat-x already exists, on feat/x", str(path)]
     assert (path / "mine.txt").read_text() == "work"
     assert picture(repo) == before
 
@@ -224,7 +224,7 @@ def test_from_and_an_existing_branch_contradict_each_other(repo: Repo) -> None:
     repo.git("branch", "feat/x", "main~1")
     before = picture(repo)
     done = imi("feat", "x", "--from", "main", cwd=repo.path)
-    assert (done.code, "exists already" in done.err, "--branch" in done.err) == (1, True, True)
+    assert (done.code, "already exists" in done.err, "--branch" in done.err) == (1, True, True)
     assert picture(repo)["branches"] == before["branches"]
 
 

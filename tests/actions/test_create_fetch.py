@@ -72,7 +72,7 @@ def test_commits_that_only_the_local_trunk_has_are_counted_and_left_out(cloned: 
     cloned.commit("two")
     done = imi("feat", "x", cwd=cloned.path)
     assert (done.code, branches(cloned)["feat/x"]) == (0, origin)
-    assert "the local main has 2 commits that origin has not" in done.err
+    assert "the local main has 2 commits not on origin" in done.err
 
 
 def unreachable(repo: Repo) -> None:
@@ -114,7 +114,7 @@ def test_offline_and_diverged_the_local_trunk_is_used_and_the_difference_is_show
     unreachable(cloned)
     done = imi("feat", "x", cwd=cloned.path)
     assert (done.code, branches(cloned)["feat/x"]) == (0, tip)
-    assert "origin/main has 1 commit that the local main has not" in done.err
+    assert "origin/main has 1 commit not in the local main" in done.err
 
 
 def test_a_remote_that_does_not_answer_times_out(cloned: Repo, own_home: Path, tmp_path: Path) -> None:

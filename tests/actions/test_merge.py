@@ -29,7 +29,7 @@ def test_a_merge_by_fast_forward(repo: Repo, feature: Repo) -> None:
     assert repo.git("status", "--porcelain") == ""
     assert feature.path.is_dir(), "the worktree stays"
     again = imi("merge", "feat-x", cwd=repo.path)
-    assert again.code == 0 and "nothing to merge" in again.out
+    assert again.code == 0 and "already merged" in again.out
     events = [e["type"] for e in map(__import__("json").loads, imi("events", "--json", cwd=repo.path).out.splitlines())]
     assert "worktree.merged" in events
 

@@ -116,7 +116,7 @@ def test_preview_of_a_new_worktree(repo: Repo, tree: Repo) -> None:
     new = told(preview(repo, "add", type="feat", name="auth"))
     assert "feat-auth" in new and "feat/auth" in new and "from main" in new
     assert "from HEAD~1" in told(preview(repo, "add", type="fix", name="auth", **{"from": "HEAD~1"}))
-    assert "exists already" in told(preview(repo, "add", type="feat", name="api"))
+    assert "already exists" in told(preview(repo, "add", type="feat", name="api"))
     assert refusal_kinds(preview(repo, "add", type="nope", name="x").refusal) == {"no-type"}
     assert refusal_kinds(preview(repo, "add", type="feat", name="a b").refusal) == {"bad-name"}
     assert refusal_kinds(preview(repo, "add", type="feat", name="x", branch="feat/api").refusal) == {"checked-out"}

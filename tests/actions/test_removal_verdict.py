@@ -195,7 +195,7 @@ def test_counts_and_the_first_names(repo: Repo) -> None:
     assert (found.count, len(found.names), found.override) == (12, 5, FORCE)
     done = imi("remove", "feat-x", cwd=repo.path)
     assert done.code == 1
-    assert "12 files new and not committed: new-00, new-01, new-02, new-03, new-04 and 7 more" in done.err
+    assert "12 untracked files: new-00, new-01, new-02, new-03, new-04 and 7 more" in done.err
     assert "imi remove feat-x --force" in done.err.splitlines()[-1]
 
 
@@ -303,7 +303,7 @@ def test_json_of_a_refusal_and_of_a_removal(repo: Repo) -> None:
     assert refused["success"] is False and refused["code"] == "untracked"
     assert refused["data"]["reasons"][0] == {
         "code": "untracked",
-        "sentence": "1 file new and not committed",
+        "sentence": "1 untracked file",
         "count": 1,
         "names": ["new"],
         "override": "force",
@@ -345,7 +345,7 @@ def test_what_pre_remove_has_done_is_looked_at(repo: Repo, own_home: Path) -> No
     assert imi("trust", cwd=repo.path).code == 0
     assert imi("list", cwd=repo.path).code == 0
     ran = imi("remove", "feat-x", cwd=repo.path)
-    assert (ran.code, "1 file new and not committed: made-by-it" in ran.err) == (1, True), ran
+    assert (ran.code, "1 untracked file: made-by-it" in ran.err) == (1, True), ran
     (tree.path / "made-by-it").unlink()
     assert imi("remove", "feat-x", "--force", cwd=repo.path).code == 0
     assert imi("undo", cwd=repo.path).code == 0

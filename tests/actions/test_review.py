@@ -486,7 +486,7 @@ def test_own_suggestions_of_an_earlier_review_come_back(forge: Forge) -> None:
     sha = made.commit("suggestion")
     forge.app.git("worktree", "remove", str(made.path))
     ran = imi("--json", "review", "123", cwd=forge.app.path)
-    assert made.git("rev-parse", "HEAD") == sha and "1 commit that" in ran.data["warnings"][0]
+    assert made.git("rev-parse", "HEAD") == sha and "1 local commit not yet in" in ran.data["warnings"][0]
     made.git("push", "-q")
 
 
@@ -510,7 +510,7 @@ def test_diverged_suggestions_of_an_earlier_review_are_reported(forge: Forge) ->
     mine = made.commit("suggestion")
     assert imi("remove", "review-123", cwd=forge.app.path).code == 0
     forge.more(123, "feat-add-auth")
-    told = "feat-add-auth of an earlier review stays: it has 1 commit that pull request 123 has not"
+    told = "feat-add-auth of an earlier review stays: it has 1 local commit not yet in pull request 123"
     for _ in range(2):
         ran = imi("--json", "review", "123", cwd=forge.app.path)
         assert (ran.data["branch"], ran.data["warnings"]) == ("pr/123", [told])

@@ -263,7 +263,7 @@ class TestWhich:
             undo(repo, self.ids[0])
 
     def test_unknown(self, repo: Repo) -> None:
-        with pytest.raises(Refused, match=r"no 'nonsense' in the trash; it holds .*feat-b"):
+        with pytest.raises(Refused, match=r"'nonsense' is not in the trash .it holds .*feat-b"):
             undo(repo, "nonsense")
 
     def test_elsewhere_nothing_was_removed(self, repo: Repo, tmp_path: Path) -> None:

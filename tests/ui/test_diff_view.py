@@ -251,7 +251,7 @@ def test_diff_of_no_change_conflict_rename_mode_and_submodule(repo: Repo, tmp_pa
     inner = Repo.create(tmp_path / "inner")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: "nothing is uncommitted" in screen_text(app))
+        await wait_until(pilot, lambda: "no uncommitted changes" in screen_text(app))
         start_conflict(repo)  # elsewhere: the same view must not care
         made.git("mv", "src/db.py", "src/database.py")
         (made.path / "src/api.py").chmod(0o755)
@@ -297,7 +297,7 @@ def test_diff_of_a_deleted_worktree_says_so(feat: Repo, repo: Repo, tmp_path: Pa
     feat.git("stash", "-q", "-u")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: "nothing is uncommitted" in screen_text(app))
+        await wait_until(pilot, lambda: "no uncommitted changes" in screen_text(app))
         feat.path.rename(tmp_path / "elsewhere")
         await wait_until(pilot, lambda: "feat-x is gone: its folder does not exist any more" in screen_text(app))
         await pilot.press("t", "s", "j", "n", "e")

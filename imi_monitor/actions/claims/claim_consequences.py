@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def of_claim(context: Context, found: Target, wanted: ClaimRequest) -> list[str]:
     """How the claim would be granted, for how long, and what is uncommitted in the worktree."""
     claim = ownership.claim_of(context, found)
-    lines = [f"{safe(found.name)} belongs to {safe(wanted.agent)} alone from then on", *_earlier_claim(claim, wanted)]
+    lines = [f"{safe(wanted.agent)} will hold {safe(found.name)} exclusively", *_earlier_claim(claim, wanted)]
     if wanted.ttl:
         lines.append(f"shown as stale after {times.age(wanted.ttl)} without a heartbeat")
     else:
-        lines.append("it holds until it is released: no ttl")
+        lines.append("no expiry: held until it is released")
     return [*lines, *_uncommitted(context, found)]
 
 

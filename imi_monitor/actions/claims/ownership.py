@@ -88,8 +88,9 @@ def recover_reservation(context: Context, claim: Claim) -> bool:
 
 
 def held_by(claim: Claim) -> str:
-    """`feat-x is held by claude-1 since 2026-11-18 14:02:11 UTC (5m ago), task T-7`, and whether it is dead or stale."""
-    owner = f"{safe(claim.worktree_name)} is held by {safe(claim.agent_id or '?')}{since(claim.claimed_at)}"
+    """`feat-x has been held by claude-1 for 5m, task T-7`, and whether it is dead or stale."""
+    span = f" for {times.age_of(claim.claimed_at)}" if times.parse(claim.claimed_at) is not None else ""
+    owner = f"{safe(claim.worktree_name)} has been held by {safe(claim.agent_id or '?')}{span}"
     if claims.is_reservation(claim.agent_id):
         owner = f"{safe(claim.worktree_name)} is in use by imi itself ({safe(claim.agent_id or '')[4:]})"
     task = f", task {safe(claim.task_id)}" if claim.task_id else ""

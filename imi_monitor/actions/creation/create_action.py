@@ -192,7 +192,7 @@ def _preview(context: Context, wanted: CreationRequest) -> list[str]:
     found = creation_request.find_existing(context, wanted)
     if found is not None:
         branch = f"on {safe(found.branch)}" if found.branch else "on no branch"
-        return [f"{safe(found.name)} exists already, {branch}: goes there", f"folder  {safe(found.path)}"]
+        return [f"{safe(found.name)} already exists, {branch}: you are taken to it", f"folder  {safe(found.path)}"]
     if os.path.lexists(wanted.path):
         raise Refused(f"{safe(wanted.path)} exists: choose another name", code="path-exists")
     return [

@@ -178,12 +178,12 @@ def open_existing(context: Context, wanted: CreationRequest, found: Target, agen
     if adopted:
         db.transact(context.connection, _adopt, context, wanted, found, agent)
     branch = f"on {safe(found.branch)}" if found.branch else "on no branch"
-    line = f"{safe(found.name)} exists already, {branch}" + ("; it is now registered" if adopted else "")
+    line = f"{safe(found.name)} already exists, {branch}" + ("; it is now registered" if adopted else "")
     warnings = []
     if found.branch != wanted.branch:
         warnings.append(f"{safe(found.name)} is {branch}, not on {safe(wanted.branch)}")
     if wanted.source is not None:
-        warnings.append(f"--from {safe(wanted.source)} was not used: {safe(found.name)} exists already")
+        warnings.append(f"--from {safe(wanted.source)} was not used: {safe(found.name)} already exists")
     return Outcome(
         [line],
         result_data(context, wanted, branch=found.branch, path=found.path, message=line, name=found.name),

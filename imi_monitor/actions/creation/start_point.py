@@ -203,7 +203,7 @@ def _refuse_both(wanted: CreationRequest, known: BranchHeads, remote: str) -> No
     if known.has(wanted.branch):
         where = "" if wanted.branch in known.local else f" on {safe(remote)}"
         raise Refused(
-            f"the branch {safe(wanted.branch)} exists already{where}: leave out --from to use it unchanged, or give "
+            f"the branch {safe(wanted.branch)} already exists{where}: leave out --from to use it unchanged, or give "
             "another one with --branch",
             code="branch-exists",
         )
@@ -278,12 +278,12 @@ def _at_trunk(git: Git, fetched: FetchResult, remote: str, trunk: str) -> StartP
         if only_here:
             commits = count(only_here, "commit")
             warnings.append(
-                f"the local {safe(trunk)} has {commits} that {safe(remote)} has not; the new branch starts without them"
+                f"the local {safe(trunk)} has {commits} not on {safe(remote)}; the new branch starts without them"
             )
         return StartPoint(there, f"{remote}/{trunk}", trunk, warnings=warnings)
     if only_there:
         commits = count(only_there, "commit")
-        warnings.append(f"{safe(remote)}/{safe(trunk)} has {commits} that the local {safe(trunk)} has not")
+        warnings.append(f"{safe(remote)}/{safe(trunk)} has {commits} not in the local {safe(trunk)}")
     return StartPoint(here, trunk, trunk, warnings=warnings)
 
 

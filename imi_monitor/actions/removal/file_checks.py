@@ -19,9 +19,9 @@ def check_files(inspected: WorktreeInspection, status: GitStatus) -> None:
     """Check the uncommitted files of the worktree, and whether a git operation is in progress."""
     from imi_monitor.git.git_status import operation_in_progress
 
-    for code, words, files in uncommitted_files(status):
+    for code, noun, files in uncommitted_files(status):
         if files:
-            inspected.add(code, f"{count(len(files), 'file')} {words}", files)
+            inspected.add(code, count(len(files), noun), files)
     admin_dir = inspected.found.admin_dir or ""
     in_progress = inspected.query("whether a git operation is in progress", lambda: operation_in_progress(admin_dir))
     if in_progress:
@@ -29,13 +29,13 @@ def check_files(inspected: WorktreeInspection, status: GitStatus) -> None:
 
 
 def uncommitted_files(status: GitStatus) -> tuple[tuple[str, str, Sequence[str]], ...]:
-    """Return (code, words, files) of each kind; an untracked name with a slash is a repository, see `check_ignored`."""
+    """Return (code, noun, files) of each kind; an untracked name with a slash is a repository, see `check_ignored`."""
     untracked = [path for path in status.untracked if not path.endswith("/")]
     return (
-        ("conflicted", "in conflict", status.conflicted),
-        ("staged", "staged and not committed", status.staged),
-        ("unstaged", "changed and not committed", status.unstaged),
-        ("untracked", "new and not committed", untracked),
+        ("conflicted", "conflicted file", status.conflicted),
+        ("staged", "staged change", status.staged),
+        ("unstaged", "uncommitted change", status.unstaged),
+        ("untracked", "untracked file", untracked),
     )
 
 

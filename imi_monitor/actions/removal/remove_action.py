@@ -201,7 +201,7 @@ def _would(found: Target) -> str:
     name = safe(found.name)
     return advised(
         "",
-        f"would move {name} ({safe(found.path)}) into the trash, from where `imi undo` brings it back",
+        f"would move {name} ({safe(found.path)}) to the trash; `imi undo` brings it back",
         f"moves {name} to the trash; U brings it back",
     )
 

@@ -142,5 +142,5 @@ def _unknown(
         return Refused(f"{safe(entry.worktree_name)} was purged and cannot be restored", code="purged")
     shown = [f"{one.id} {safe(one.worktree_name)}" for one in everywhere]
     shown += [f"{other.id} {safe(other.name)}" for other in unlisted]
-    known = ", ".join(shown[:_SHOWN]) or "nothing"
-    return Refused(f"no {safe(which)!r} in the trash; it holds {known}", code="not-in-trash")
+    known = f"it holds {', '.join(shown[:_SHOWN])}" if shown else "it is empty"
+    return Refused(f"{safe(which)!r} is not in the trash ({known})", code="not-in-trash")

@@ -283,12 +283,11 @@ def updated_outcome(
 
 
 def _ahead_text(number: int, pull_request: FetchedPullRequest) -> str:
-    return f"it has {count(number, 'commit')} that {pull_request.mention.called} has not yet"
+    return f"it has {count(number, 'local commit')} not yet in {pull_request.mention.called}"
 
 
 def _left(branch: str, number: int, pull_request: FetchedPullRequest) -> str:
-    own = count(number, "commit")
-    return f"{safe(branch)} of an earlier review stays: it has {own} that {pull_request.mention.called} has not"
+    return f"{safe(branch)} of an earlier review stays: {_ahead_text(number, pull_request)}"
 
 
 def _data(pull_request: FetchedPullRequest, name: str, path: str, branch: str, line: str) -> dict[str, object]:

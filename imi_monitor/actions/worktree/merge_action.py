@@ -75,14 +75,14 @@ class MergeAction(Action):
         found = _find_source(context, request)
         plan = _plan(context, found, request)
         if plan is None:
-            return [f"nothing to merge: {safe(found.branch or '')} is already in its base"]
+            return [f"{safe(found.branch or '')} is already merged into its base"]
         return _describe(context, found, plan, close=request.flag("close"))
 
     def run(self, context: Context, request: Request) -> Outcome:
         found = _find_source(context, request)
         plan = _plan(context, found, request)
         if plan is None:
-            return Outcome([f"nothing to merge: {safe(found.branch or '')} is already in its base"], {"merged": False})
+            return Outcome([f"{safe(found.branch or '')} is already merged into its base"], {"merged": False})
         if request.flag("dry-run"):
             return _outcome(plan, None, found)
         repo_name = context.register(found.repository)

@@ -85,7 +85,7 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
         with Vertical(classes="menu"):
             yield Static(Content(self._title), classes="menu-title")
             if self._search:
-                yield MenuSearch(placeholder="type to search, ⏎ does it", classes="menu-search", compact=True)
+                yield MenuSearch(placeholder="type to search, ⏎ runs it", classes="menu-search", compact=True)
             yield RowList(id="menu-lines")
             yield Static(classes="menu-whole")
 

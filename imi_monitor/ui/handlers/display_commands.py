@@ -34,7 +34,7 @@ class DisplayCommands:
     def do_refresh(self) -> None:
         if self._app.engine is not None:
             self._app.engine.refresh()
-            self._app.say("looking at everything again")
+            self._app.say("reading everything again")
 
     def do_pause(self) -> None:
         self._home.paused_at = None if self._home.paused_at else times.now()
@@ -50,7 +50,7 @@ class DisplayCommands:
         now = self._app.interval
         nearest = min(range(len(INTERVALS)), key=lambda place: abs(INTERVALS[place] - now))
         self._app.set_refresh_interval(INTERVALS[max(0, min(len(INTERVALS) - 1, nearest + step))])
-        self._app.say(f"ages and order every {self._app.interval:g} s; what happens is shown at once all the same")
+        self._app.say(f"ages and order refresh every {self._app.interval:g} s; changes still show immediately")
         self._app.layout_changed()
 
     def do_theme(self) -> None:
@@ -72,7 +72,7 @@ class DisplayCommands:
 
         found = troubles(self._home.facts) if self._home.facts is not None else []
         if not found:
-            self._app.say("everything can be read")
+            self._app.say("every source can be read")
             return
         now = times.now()
         entries = [

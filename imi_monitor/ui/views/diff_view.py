@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from imi_monitor.ui.views.view import OpenContextAt
 
 KINDS: tuple[tuple[Kind, str], ...] = (
-    ("all", "nothing is uncommitted: t shows what the branch brings"),
-    ("unstaged", "nothing is unstaged"),
-    ("staged", "nothing is staged"),
-    ("trunk", "nothing differs from the trunk"),
+    ("all", "no uncommitted changes: t compares with the trunk"),
+    ("unstaged", "no unstaged changes"),
+    ("staged", "no staged changes"),
+    ("trunk", "no differences from the trunk"),
 )
 """Kind -> what an empty diff means. The first letter is the key."""
 
