@@ -109,6 +109,9 @@ GLOBAL_OPTIONS = (
 )
 """Options that stand before or after any verb."""
 
+OF_REPOSITORY = "Shows the repository around you; outside of one, and with --all, all repositories of the registry."
+ALL_REPOSITORIES = Option("all", "of all repositories of the registry, not of the one around you", aliases=("a",))
+
 
 class Request:
     """The verb that was typed and the values of its arguments and options."""
@@ -133,6 +136,11 @@ class Request:
     def whole(self, name: str) -> int | None:
         value = self.number(name)
         return None if value is None else int(value)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether a listing was narrowed by an option."""
+        return any(name != ALL_REPOSITORIES.name for name in self.values)
 
     def rest(self, name: str) -> list[str]:
         value = self.values.get(name)

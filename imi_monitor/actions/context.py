@@ -50,7 +50,7 @@ class Context:
         repo: str | None = None,
         progress: Callable[[str], None] | None = None,
         notify: Callable[[str], None] | None = None,
-        emit: Callable[[str, dict[str, object]], None] | None = None,
+        emit: Callable[[str | None, dict[str, object]], None] | None = None,
         cancelled: Callable[[], bool] = _never,
         choose: Callable[[str, list[str]], int | None] = _no_choice,
     ) -> None:
@@ -113,8 +113,8 @@ class Context:
                 raise Refused("the current folder no longer exists: cd to another one", code="no-cwd") from error
         return self._cwd
 
-    def emit(self, line: str, data: dict[str, object]) -> None:
-        """Print one entry of a stream at once, for `--follow`."""
+    def emit(self, line: str | None, data: dict[str, object]) -> None:
+        """Print one entry of a stream at once, for `--follow`; without a line it is in JSON only."""
         if self._emit is not None:
             self._emit(line, data)
 
@@ -211,9 +211,15 @@ class Context:
         """The value of `--repo`."""
         return self._repo
 
-    def repo_filter(self) -> str | None:
-        """The name of the repository given with `--repo`, for a query: None for all, empty if it is not registered."""
-        return self.repo_name(self.repository()) or "" if self.explicit_repo else None
+    def repo_filter(self, request: Request) -> str | None:
+        """The repository that a listing is about: that of `--repo`, else the one around the caller.
+
+        None for all: with `--all`, or outside of a repository. Empty if the repository is not registered.
+        """
+        if request.flag("all"):
+            return None
+        repository = self.find_repository()
+        return None if repository is None else self.repo_name(repository) or ""
 
     def place(self) -> layout.RepositoryLocation | None:
         """The worktree around the caller's folder, if there is one. `--repo` does not change this."""

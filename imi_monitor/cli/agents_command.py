@@ -22,7 +22,7 @@ class AgentsVerb(FrontEndVerb):
     words = ("agents",)
     group = "Agents"
     label = "Agents"
-    help = "show where each agent works, what it is doing and which one waits for an answer"
+    help = "show where each agent works, what it is doing and which one asks"
     more = """
     imi detects Claude Code, Codex, Gemini, opencode, Copilot and aider without anything installed into them
     (`imi hooks install` makes it exact and instant). Without REPO: the repository around you, or all registered ones.
@@ -62,12 +62,14 @@ class ExplainAgentVerb(FrontEndVerb):
 
     def show(self, parsed: ParsedCommandLine) -> Outcome:
         from imi_monitor.actions.history import describe_action
-        from imi_monitor.model import agent_text, snapshot_json, times
+        from imi_monitor.model import agent_text, attention, snapshot_json, times
+        from imi_monitor.model.errors import ImiError
         from imi_monitor.store.agents import NOT_DESCRIBED
 
         agents, descriptions, warnings = _read_agents(parsed)
         agent = find_agent(agents, parsed.request.text("name") or "")
-        _mark_looked_at(parsed, agent)
+        with suppress(ImiError):  # without a registry it is not remembered
+            _mark_looked_at(parsed, [agent] if attention.is_unseen_end(agent) else [])
         description = descriptions.get(agent.name, NOT_DESCRIBED)
         sentence = describe_action.sentence(description)
         lines = agent_text.explain(agent, times.now()) + ([f"  described as: {sentence}"] if sentence else [])
@@ -75,7 +77,31 @@ class ExplainAgentVerb(FrontEndVerb):
         return Outcome(lines, data, warnings=warnings)
 
 
-ACTIONS = (AgentsVerb(), ExplainAgentVerb())
+class SeenVerb(FrontEndVerb):
+    words = ("agents seen",)
+    group = "Agents"
+    label = "Mark agents as seen"
+    help = "count agents that died or failed as looked at: they need no more attention"
+    more = "Without NAME all of them; the registry keeps it, so it holds in every dashboard."
+    arguments = (Argument("name", "one agent, its worktree, or the beginning of its session id", optional=True),)
+    options = (Option("all", "those of all registered repositories"),)
+
+    def show(self, parsed: ParsedCommandLine) -> Outcome:
+        from imi_monitor.model import attention
+        from imi_monitor.model.text import count, safe
+
+        agents, _, warnings = _read_agents(parsed)
+        name = parsed.request.text("name")
+        chosen = agents if name is None else (find_agent(agents, name),)
+        unseen = [one for one in chosen if attention.is_unseen_end(one)]
+        _mark_looked_at(parsed, unseen)
+        names = [one.name for one in unseen]
+        listed = f": {', '.join(safe(one, 40) for one in names[:5])}{', …' if len(names) > 5 else ''}" if names else ""
+        lines = [f"{count(len(names), 'agent')} marked as seen{listed}" if names else "no agent died or failed unseen"]
+        return Outcome(lines, {"marked": names, "count": len(names)}, warnings=warnings)
+
+
+ACTIONS = (AgentsVerb(), ExplainAgentVerb(), SeenVerb())
 
 
 def description_label(description: AgentDescription) -> str:
@@ -119,22 +145,20 @@ def without_ended(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
     """The agents that run, and the newest that ended in death or failure and was not looked at."""
     from imi_monitor.model import attention
 
-    unseen = [one for one in agents if attention.has_ended(one) and attention.standing(one) in attention.ALARMING]
-    newest = max(unseen, key=lambda one: one.truth.since or "", default=None)
+    newest = attention.newest_unseen_end(agents)
     return tuple(one for one in agents if one is newest or not attention.has_ended(one))
 
 
-def _mark_looked_at(parsed: ParsedCommandLine, agent: Agent) -> None:
-    """A death or failure that was explained needs no more attention. Without a registry it is not remembered."""
+def _mark_looked_at(parsed: ParsedCommandLine, agents: Sequence[Agent]) -> None:
+    """Deaths and failures that a person has looked at need no more attention."""
     from imi_monitor import host
     from imi_monitor.actions.context import Context
-    from imi_monitor.model import attention
-    from imi_monitor.model.errors import ImiError
     from imi_monitor.store import db, given_names
 
-    if attention.has_ended(agent) and attention.standing(agent) in attention.ALARMING:
-        with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context, suppress(ImiError):
-            db.transact_unsynced(context.connection, given_names.mark_looked_at, host.hostname(), agent)
+    if not agents:
+        return
+    with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
+        db.transact_unsynced(context.connection, given_names.mark_looked_at, host.hostname(), *agents)
 
 
 def _read_agents(parsed: ParsedCommandLine) -> tuple[tuple[Agent, ...], dict[str, AgentDescription], list[str]]:

@@ -92,10 +92,10 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     as_json = parsed.flag("json")
     quiet = as_json or parsed.flag("quiet")
 
-    def emit(text: str, data: dict[str, object]) -> None:
+    def emit(text: str | None, data: dict[str, object]) -> None:
         if as_json:
             output.entry(data)
-        else:
+        elif text is not None:
             for each in text.split("\n"):
                 output.line(each)
             output.flush()

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import UNKNOWN_CLAIM
 
@@ -132,8 +133,10 @@ def _like(named: Agent, agent: Agent, given: Mapping[str, GivenName]) -> Agent:
 
 
 def _is_looked_at(agent: Agent, given: Mapping[str, GivenName]) -> bool:
-    at = given.get(name_key(agent), NOT_NAMED).looked_at
-    return at is not None and at == agent.truth.since
+    """Each process dates a death by what it saw of it, so every death before the look is the one that was looked at."""
+    at = times.parse(given.get(name_key(agent), NOT_NAMED).looked_at)
+    since = times.parse(agent.truth.since)
+    return at is not None and since is not None and since <= at
 
 
 def _labels(agents: Sequence[Agent], given: Mapping[str, GivenName]) -> dict[object, str]:

@@ -8,73 +8,47 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from imi_monitor.model import attention, columns, times
+from imi_monitor.model import attention, columns, state_words, times
 from imi_monitor.model.agent import (
-    CANCELLED,
     COMPLETED,
-    DEAD,
-    FAILED,
     GUESS,
     LIKELY,
     NOTHING_ASKED,
     PLANNING,
     RUNNING,
-    UNKNOWN,
     WAITING,
     Agent,
     Evidence,
     Truth,
 )
-from imi_monitor.model.attention import SUSPENDED
 from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, WORKS, join, styled
 from imi_monitor.model.text import count, safe
 
-WORDS = {
-    WAITING: "asks",
-    FAILED: "failed",
-    DEAD: "dead",
-    UNKNOWN: "unknown",
-    PLANNING: "plans",
-    RUNNING: "works",
-    CANCELLED: "stopped",
-    COMPLETED: "done",
-}
 _STYLES = {
-    WAITING: WARNING,
-    FAILED: ERROR,
-    DEAD: ERROR,
-    UNKNOWN: MUTED,
-    PLANNING: WORKS,
-    RUNNING: WORKS,
-    CANCELLED: MUTED,
-    COMPLETED: SUCCESS,
+    state_words.ASKS: WARNING,
+    state_words.INTRUDES: ERROR,
+    state_words.FAILED: ERROR,
+    state_words.DEAD: ERROR,
+    state_words.SUSPENDED: WARNING,
+    state_words.WORKS: WORKS,
+    state_words.IDLE: SUCCESS,
 }
-_READY = "ready"  # the word for an agent that was never asked
 _CONFIDENCE = {LIKELY: "likely", GUESS: "a guess"}
-
-
-def state_word(state: str) -> str:
-    """Return the word for a state; an unknown one is its own word."""
-    return WORDS.get(state, safe(state, 20))
-
-
-def word_of(agent: Agent) -> str:
-    """Return the word for the agent's state."""
-    return _READY if agent.ready else state_word(agent.state)
 
 
 def evidence_word(one: Evidence) -> str:
     """Return the word for what the evidence says."""
-    return _READY if one.state == COMPLETED and one.detail == NOTHING_ASKED else state_word(one.state)
+    fresh = one.state == COMPLETED and one.detail == NOTHING_ASKED
+    return state_words.READY if fresh else safe(state_words.of_status(one.state), 20)
 
 
 def describe_activity(agent: Agent, limit: int = 120) -> str:
-    """Return what the agent does: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `done`.
+    """Return what the agent does: `asks: permission prompt (Bash pytest)`, `Edit src/api.ts`, `idle`.
 
     A suspended agent has what it continues with: `suspended: Edit src/api.ts`.
     """
     activity = _activity(agent, limit)
-    return f"{SUSPENDED}: {activity}" if agent.suspended else activity
+    return f"{state_words.SUSPENDED}: {activity}" if agent.suspended else activity
 
 
 def state_age(agent: Agent, now: datetime) -> str:
@@ -84,16 +58,16 @@ def state_age(agent: Agent, now: datetime) -> str:
 
 def _activity(agent: Agent, limit: int) -> str:
     truth = agent.truth
-    word = word_of(agent)
-    if agent.ready:
+    word = attention.own_state(agent)
+    if word == state_words.READY:
         return word
     tool = safe(str(truth.tool), limit) if truth.tool else ""
     detail = safe(truth.detail, limit) if truth.detail else ""
     if agent.state == WAITING:
         what = safe(waits_for(truth), limit)
         return f"{word}: {what}" if what else word
-    if agent.state in (RUNNING, PLANNING) and tool:
-        return tool if agent.state == RUNNING else f"{word}: {tool}"
+    if agent.state in (RUNNING, PLANNING) and not truth.ended and (tool or agent.state == PLANNING):
+        return tool if agent.state == RUNNING else f"{word}: " + " · ".join(filter(None, (PLANNING, tool)))
     return f"{word}: {detail}" if detail else word
 
 
@@ -150,7 +124,7 @@ def _table_row(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
     return (
         join((styled(safe(one.name, 30), NAME), f" {beside}" if beside else "")),
         worktree_label(one),
-        styled(describe_activity(one, 60), WARNING if one.suspended else _STYLES.get(one.state, "")),
+        styled(describe_activity(one, 60), _STYLES.get(attention.standing(one), MUTED)),
         styled(state_age(one, now), MUTED),
         styled(f"{format_tokens(used)} tok" if used is not None else "", MUTED),
         styled(describe_source(one), MUTED),
@@ -189,7 +163,7 @@ def explain(agent: Agent, now: datetime) -> list[str]:
 
 def _evidence_line(one: Evidence, now: datetime) -> str:
     tool = f", {safe(str(one.tool), 80)}" if one.tool else ""
-    maybe = f" (or {', '.join(state_word(state) for state in sorted(one.or_else))})" if one.or_else else ""
+    maybe = f" (or {', '.join(state_words.of_status(state) for state in sorted(one.or_else))})" if one.or_else else ""
     kind = "now" if one.standing else f"{times.age_of(one.at, now)} ago"
     return f"{one.source}, {kind}: {evidence_word(one)}{maybe}{tool}: {safe(one.says, 200)}"
 

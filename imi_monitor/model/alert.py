@@ -6,12 +6,11 @@ They are found in the two snapshots and in the registry's events. How an alert i
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
-from imi_monitor.model import attention
+from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import COMPLETED, GUESS, WAITING, WORKING, Agent
+from imi_monitor.model.event_text import concerns, data_of, sentence
 from imi_monitor.model.snapshot import Collision, Key, RegistryEvent, Snapshot
 from imi_monitor.model.text import count, safe
 
@@ -64,7 +63,7 @@ def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[Alert]:
         "asking": f"asks in {where}{_detail(now)}",
         "failed": f"failed in {where}{_detail(now)}",
         "dead": f"died while working in {where}",
-        "finished": f"is done in {where}",
+        "finished": f"{'is done' if attention.has_ended(now) else 'has finished its turn'} in {where}",
     }
     return [*found, Alert(kind, about, f"{who} {words[kind]}")] if kind else found
 
@@ -74,13 +73,13 @@ def _state_alert(then: Agent | None, now: Agent, after: Snapshot) -> str | None:
     stands = attention.standing(now)
     if now.truth.confidence == GUESS or (then is not None and attention.standing(then) == stands):
         return None
-    if stands == attention.ASKS:
+    if stands == state_words.ASKS:
         return "asking"
     if then is None or then.state not in WORKING | {WAITING}:
         return None
-    if stands == attention.FAILS:
+    if stands == state_words.FAILED:
         return "failed"
-    if stands == attention.DIED:
+    if stands == state_words.DEAD:
         return None if _holder_died(now, after) else "dead"
     return "finished" if now.state == COMPLETED and not now.never_asked else None
 
@@ -106,17 +105,21 @@ def _by_events(before: Snapshot, after: Snapshot) -> list[Alert]:
     if not before.has_read("registry"):
         return []
     last = before.events[-1].seq if before.events else 0
-    alerts = (_of_event(event, seen=after.sees_agents) for event in after.events if event.seq > last)
+    alerts = (
+        _of_event(event, seen=after.sees_agents)
+        for event in after.events
+        if event.seq > last and concerns(event, after.repositories)
+    )
     return [alert for alert in alerts if alert is not None]
 
 
 def _of_event(event: RegistryEvent, *, seen: bool) -> Alert | None:
     """Return the alert for one event. `seen`: agents are observed here, so their session events would alert twice."""
-    data, who = _data(event), safe(event.agent or "an unnamed agent", 60)
+    data, who = data_of(event), safe(event.agent or "an unnamed agent", 60)
     where = safe(event.worktree or event.repo or "", 60)
     about = (event.repo or "", event.worktree or "", str(event.seq))
     if event.type == "worktree.released" and data.get("by"):
-        return Alert("claim_lost", about, f"{who} lost {where} to {safe(str(data['by']), 60)}")
+        return Alert("claim_lost", about, str(sentence(event)))
     if seen:
         return None
     if event.type == "session.ended":
@@ -124,14 +127,6 @@ def _of_event(event: RegistryEvent, *, seen: bool) -> Alert | None:
     if event.type == "session.progress" and data.get("status") == WAITING:
         return Alert("asking", about, f"{who} asks in {where}")
     return None
-
-
-def _data(event: RegistryEvent) -> dict[str, Any]:
-    try:
-        found = json.loads(event.data)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _died(before: Snapshot, after: Snapshot) -> list[Alert]:

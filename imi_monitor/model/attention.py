@@ -9,36 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, WAITING, WORKING, Agent
+from imi_monitor.model import agent as statuses
+from imi_monitor.model.agent import Agent
+from imi_monitor.model.state_words import (
+    ASKS,
+    DEAD,
+    DONE,
+    FAILED,
+    INTRUDES,
+    MEANINGS,
+    OF_STATUS,
+    READY,
+    SUSPENDED,
+    UNKNOWN,
+)
 
-ASKS: Final = "asks"
-INTRUDES: Final = "intrudes"
-FAILS: Final = "failed"
-DIED: Final = "dead"
-SUSPENDED: Final = "suspended"  # its process is stopped until a person continues it
-WORKS: Final = "works"
-UNCLEAR: Final = "unknown"
-IDLE: Final = "idle"  # it runs, and its turn is over
-ENDED: Final = "ended"
-
-STANDINGS: Final = (ASKS, INTRUDES, FAILS, DIED, SUSPENDED, WORKS, UNCLEAR, IDLE, ENDED)
+STANDINGS: Final = tuple(MEANINGS)
 """All standings, the one that needs a person most first."""
 
-ALARMING: Final = frozenset({FAILS, DIED})
+ALARMING: Final = frozenset({FAILED, DEAD})
 """Standings of an agent that has ended which a person should look at once."""
-
-GROUPS: Final = ("Needs you", "Working", "Unknown", "Idle", "Done", "Dead")
-_GROUP_OF: Final = {
-    ASKS: "Needs you",
-    INTRUDES: "Needs you",
-    FAILS: "Needs you",
-    DIED: "Dead",
-    SUSPENDED: "Idle",
-    WORKS: "Working",
-    UNCLEAR: "Unknown",
-    IDLE: "Idle",
-    ENDED: "Done",
-}
 
 
 def has_ended(agent: Agent) -> bool:
@@ -46,44 +36,64 @@ def has_ended(agent: Agent) -> bool:
     return agent.truth.ended or agent.facts.ended_at is not None
 
 
-def standing(agent: Agent) -> str:
-    """Return one of STANDINGS. Without evidence it is UNCLEAR, never IDLE.
-
-    A failed or dead agent whose process is gone counts as ended once a person has looked at it.
-    """
-    if agent.state in (DEAD, FAILED) and not (agent.looked_at and has_ended(agent)):
-        return DIED if agent.state == DEAD else FAILS
+def own_state(agent: Agent) -> str:
+    """Return the word of its own state, whatever the claim on its worktree and although its process may be suspended."""
+    if agent.state in (statuses.DEAD, statuses.FAILED):
+        return OF_STATUS[agent.state]
     if has_ended(agent):
-        return ENDED
-    if agent.state == WAITING:
-        return ASKS
-    if agent.intruder:
-        return INTRUDES
-    if agent.suspended:
-        return SUSPENDED
-    if agent.state in WORKING:
-        return WORKS
-    return IDLE if agent.state in (COMPLETED, CANCELLED) else UNCLEAR
+        return DONE
+    if agent.ready:
+        return READY
+    return OF_STATUS.get(agent.state, UNKNOWN)
 
 
-def group(agent: Agent) -> str:
-    """Return its group in the lead's view."""
-    return "Done" if has_ended(agent) and standing(agent) == FAILS else _GROUP_OF[standing(agent)]
+def standing(agent: Agent) -> str:
+    """Return one of STANDINGS. Without evidence it is UNKNOWN, never IDLE.
+
+    A failed or dead agent whose process is gone counts as DONE once a person has looked at it.
+    """
+    own = own_state(agent)
+    if own in ALARMING:
+        return DONE if agent.looked_at and has_ended(agent) else own
+    if own in (ASKS, DONE):
+        return own
+    return INTRUDES if agent.intruder else SUSPENDED if agent.suspended else own
 
 
-def rank(agent: Agent) -> tuple[int, str, str, str]:
-    """Return the sort key: by standing, agents that ask by how long they wait, others by name so that rows stay in place."""
-    at = STANDINGS.index(standing(agent))
-    waiting_since = (agent.truth.since or "~") if at == 0 else ""
-    return at, waiting_since, agent.name, agent.id
+def word(agent: Agent) -> str:
+    """Return its state in one word: its standing, but a death or failure is one also after a person has looked at it."""
+    own = own_state(agent)
+    return own if own in ALARMING else standing(agent)
+
+
+def is_unseen_end(agent: Agent) -> bool:
+    """Return whether it died, or failed and ended, and no person has looked at it since."""
+    return has_ended(agent) and standing(agent) in ALARMING
+
+
+def newest_unseen_end(agents: Iterable[Agent]) -> Agent | None:
+    """Return the agent that died or failed last and was not looked at: the only one of them that stands above living ones."""
+    return max(filter(is_unseen_end, agents), key=lambda one: one.truth.since or "", default=None)
 
 
 def by_attention(agents: Iterable[Agent]) -> tuple[Agent, ...]:
-    return tuple(sorted(agents, key=rank))
+    """Return the agents by standing, those that ask by how long they wait, others by name so that rows stay in place.
+
+    Of the deaths and failures that were not looked at, the newest has its place, and the others come after all that runs.
+    """
+    listed = tuple(agents)
+    newest = newest_unseen_end(listed)
+
+    def rank(agent: Agent) -> tuple[int, bool, str, str, str]:
+        at, late = STANDINGS.index(standing(agent)), is_unseen_end(agent) and agent is not newest
+        waiting_since = (agent.truth.since or "~") if at == 0 else ""
+        return STANDINGS.index(DONE) if late else at, not late, waiting_since, agent.name, agent.id
+
+    return tuple(sorted(listed, key=rank))
 
 
 def needs_attention(agent: Agent) -> bool:
-    return standing(agent) in (ASKS, INTRUDES, FAILS, DIED)
+    return standing(agent) in (ASKS, INTRUDES, FAILED, DEAD)
 
 
 def relevant_agents(agents: Sequence[Agent]) -> tuple[Agent, ...]:

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 
-from imi_monitor.model import session_status, times
-from imi_monitor.model.agent import Agent, AgentEvent
+from imi_monitor.model import agent_text, session_status, times
+from imi_monitor.model.agent import WAITING, Agent, AgentEvent, Truth
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
 
@@ -158,6 +158,11 @@ def stored_moment(at: str | None, now: datetime) -> str:
     return times.stamp(known if known is not None and known <= now + timedelta(seconds=1) else now)
 
 
+def _detail(truth: Truth) -> str | None:
+    """The detail of the state; of an agent that asks what it asks for, with the tool."""
+    return (agent_text.waits_for(truth, tool_first=True) or None) if truth.state == WAITING else truth.detail
+
+
 def session_state(agent: Agent, host: str, boot: str, now: datetime) -> SessionState:
     """Return the agent's present state with all texts cleaned."""
     facts, truth = agent.facts, agent.truth
@@ -188,7 +193,7 @@ def session_state(agent: Agent, host: str, boot: str, now: datetime) -> SessionS
         cli=safe(agent.cli, 40),
         state=truth.state,
         since=stored_moment(truth.since, now),
-        detail=stored_text(truth.detail),
+        detail=stored_text(_detail(truth)),
         ended=over,
         gone=truth.ended and facts.ended_at is None,
         ended_at=stored_moment(facts.ended_at or truth.since, now) if over else None,

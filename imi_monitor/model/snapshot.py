@@ -10,6 +10,7 @@ from imi_monitor.fast.frozen_dataclass import dataclass, field
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
 from imi_monitor.model.commit import Commit
+from imi_monitor.model.state_words import UNCLAIMED
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -139,7 +140,7 @@ class Worktree:
     @property
     def owner(self) -> str:
         if self.claim is None:
-            return "human"
+            return UNCLAIMED
         return "?" if self.claim.state == UNKNOWN_CLAIM else self.claim.agent
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from imi_monitor.model import attention
+from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import Agent, Evidence
 from imi_monitor.model.snapshot import Collision, Key, Snapshot, Worktree
 
@@ -116,7 +116,7 @@ def agent_data(agent: Agent) -> dict[str, object]:
         "confidence": truth.confidence,
         "seen_at": agent.seen_at,
         "ended": truth.ended,
-        "group": attention.group(agent),
+        "group": _group(agent),
         "session": agent.session,
         "pid": agent.pid,
         "cwd": agent.cwd,
@@ -126,6 +126,25 @@ def agent_data(agent: Agent) -> dict[str, object]:
         "used": [_evidence_data(one) for one in truth.used],
         "rejected": [{**_evidence_data(one.evidence), "why": one.why} for one in truth.rejected],
     }
+
+
+# The groups of the lead's view in its first version: `group` in JSON has kept its values.
+_GROUPS = {
+    state_words.ASKS: "Needs you",
+    state_words.INTRUDES: "Needs you",
+    state_words.FAILED: "Needs you",
+    state_words.DEAD: "Dead",
+    state_words.WORKS: "Working",
+    state_words.UNKNOWN: "Unknown",
+    state_words.DONE: "Done",
+}
+
+
+def _group(agent: Agent) -> str:
+    standing = attention.standing(agent)
+    if standing == state_words.FAILED and attention.has_ended(agent):
+        return "Done"
+    return _GROUPS.get(standing, "Idle")
 
 
 def _evidence_data(one: Evidence) -> dict[str, object]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass
 from imi_monitor.model import columns, times
 from imi_monitor.model.columns import Column
+from imi_monitor.model.state_words import UNCLAIMED
 from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, WORKS, join, styled
 from imi_monitor.model.text import count, safe
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from imi_monitor.model.snapshot import Collision, Snapshot, Worktree
-
-UNCLAIMED_OWNER = "human"  # the owner shown for a worktree without a claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class ListedWorktree:
     def owner(self) -> str:
         """The owner as shown, with the claim's state unless it is held."""
         if self.agent_id is None:
-            return UNKNOWN if self.claim_state == "unknown" else UNCLAIMED_OWNER
+            return UNKNOWN if self.claim_state == "unknown" else UNCLAIMED
         return self.agent_id if self.claim_state == "held" else f"{self.agent_id} ({self.claim_state})"
 
     @property

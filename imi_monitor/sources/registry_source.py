@@ -17,7 +17,7 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import times
 from imi_monitor.model.attribution import ClaimPeriod
 from imi_monitor.model.errors import ImiError, RegistryError
-from imi_monitor.model.snapshot import ClaimState, Key, RegistryEvent, Waiter
+from imi_monitor.model.snapshot import ClaimState, Key, Waiter
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, RegistryWritten
 from imi_monitor.sources.source import ReadingReceiver, RegistryReading, Source, SourceContext
 from imi_monitor.store import claim_history, claim_holder, claim_queue, claims, db, events, registry_file
@@ -159,12 +159,7 @@ def read_registry(
         claims=tuple(_claim(claim) for claim in claims.list_held(connection)),
         waiting=tuple(_waiting(connection)),
         periods=tuple(_period(grant) for grant in claim_history.list_grants(connection, limit=_MOST_PERIODS)),
-        events=tuple(
-            RegistryEvent(
-                line.seq, line.type, line.occurred_at, line.repo_name, line.worktree_name, line.agent_id, line.data
-            )
-            for line in lines
-        ),
+        events=tuple(map(events.to_model, lines)),
         registry_id=identity.registry_id,
         generation=identity.generation,
         anew=anew,

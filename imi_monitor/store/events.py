@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
+    from imi_monitor.model.snapshot import RegistryEvent
+
 _PULL_REQUEST = ("pr_number", "title", "author", "base", "head", "fork", "url", "state")
 _SESSION = ("session", "cli", "status", "detail")
 _TYPE = ("type", "branch_prefix", "directory_prefix")
@@ -119,11 +121,14 @@ def list_events(
     after: str | None = None,
     repo_name: str | None = None,
     worktree_name: str | None = None,
+    repositories: tuple[str, ...] | None = None,
     limit: int = 1000,
     newest: bool = False,
     before: int | None = None,
 ) -> list[Event]:
     """Events behind `seq`, and in front of number `before`, in order. A kind may end in `.*`; `after` is a stored moment.
+
+    With `repositories`: those of these repositories, and those about the registry itself.
 
     The limit keeps the oldest ones, so that a reader can go on from there; with `newest` it keeps the last ones.
     """
@@ -135,6 +140,10 @@ def list_events(
         if value is not None:
             where.append(f"{column} = ?")
             values.append(value)
+    if repositories is not None:
+        own = f"repo_name IN ({', '.join('?' for _ in repositories)})"
+        where.append(f"({own} OR (repo_name IS NULL AND type NOT LIKE 'session.%'))")
+        values.extend(repositories)
     if before is not None:
         where.append("seq < ?")
         values.append(before)
@@ -148,6 +157,14 @@ def list_events(
     )
     found = [Event(row) for row in rows]
     return found[::-1] if newest else found
+
+
+def to_model(event: Event) -> RegistryEvent:
+    """Return the event as a snapshot holds it."""
+    from imi_monitor.model.snapshot import RegistryEvent
+
+    who = (event.repo_name, event.worktree_name, event.agent_id)
+    return RegistryEvent(event.seq, event.type, event.occurred_at, *who, event.data)
 
 
 def last_seq(connection: sqlite3.Connection) -> int:

@@ -70,13 +70,17 @@ def give_names(
     return read_names(connection, here, agents)
 
 
-def mark_looked_at(connection: sqlite3.Connection, here: str, agent: Agent) -> None:
-    """A person has looked at the agent's present state: a death or failure needs no more attention."""
-    if agent.truth.since is not None:
+def mark_looked_at(connection: sqlite3.Connection, here: str, *agents: Agent) -> None:
+    """A person has looked at the agents' present states: a death or failure needs no more attention."""
+    for agent in agents:
+        since, now = times.parse(agent.truth.since), times.now()
+        if since is None:
+            continue
         key = stored_id(name_key(agent))
-        _add_row(connection, here, key, None, agent, times.now())
+        _add_row(connection, here, key, None, agent, now)
         connection.execute(
-            "UPDATE agent_names SET looked_at = ? WHERE host = ? AND agent = ?", (agent.truth.since, here, key)
+            "UPDATE agent_names SET looked_at = ? WHERE host = ? AND agent = ?",
+            (times.stamp(max(since, now)), here, key),
         )
 
 

@@ -352,8 +352,8 @@ _HOLDERS = """
 ALTER TABLE claims ADD COLUMN session TEXT;
 """
 
-# Version 7: the name of each observed agent; `agent` is its session or process. `looked_at` is the moment of the death or
-# failure that a person has looked at; `name` is NULL for a session that was over when imi first saw it.
+# Version 7: the name of each observed agent; `agent` is its session or process. `looked_at` is the moment at which a
+# person looked at its death or failure; `name` is NULL for a session that was over when imi first saw it.
 _AGENT_NAMES = """
 CREATE TABLE agent_names (
     host TEXT NOT NULL,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from imi_monitor import host
-from imi_monitor.model import session_status, times
-from imi_monitor.model.agent import RESTING, UNKNOWN
+from imi_monitor.model import session_status, state_words, times
+from imi_monitor.model.agent import FAILED, RESTING, UNKNOWN
 
 _SILENT = timedelta(minutes=3)  # three missed updates
 
@@ -59,6 +59,13 @@ class SessionRow:
         """The current state; `unknown` or `interrupted` when no monitor updated the row lately."""
         return session_status.displayed_status(self.status, self.lost or self._lost_now())
 
+    @property
+    def state_word(self) -> str:
+        """The state in one word; a session that has ended is done unless it failed or died."""
+        state = self.state
+        over = self.ended_at is not None and state not in (FAILED, session_status.INTERRUPTED)
+        return state_words.DONE if over else state_words.of_status(state)
+
     def _lost_now(self) -> str | None:
         if self.ended_at is not None or self.status in RESTING:
             return None
@@ -82,7 +89,7 @@ _COLUMNS = ", ".join(SessionRow.__dataclass_fields__)
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """The wanted sessions; None: all. `state` is one of STATE_WORDS."""
+    """The wanted sessions; None: all. `state` is one of STATE_WORDS or OLD_STATE_WORDS."""
 
     repo_name: str | None = None
     worktree_name: str | None = None
@@ -103,7 +110,9 @@ class SessionFilter:
         return " AND ".join(f"({sql})" for sql, _ in asked) or "1", [value for _, values in asked for value in values]
 
 
-STATE_WORDS = (*session_status.SHOWN, "live", "ended")
+STATE_WORDS = (*dict.fromkeys(map(state_words.of_status, session_status.SHOWN)), state_words.DONE, "live")
+OLD_STATE_WORDS = (*session_status.SHOWN, *state_words.SYNONYMS)
+"""Words of earlier versions, among them the statuses in JSON."""
 
 
 def find(connection: sqlite3.Connection, wanted: SessionFilter, limit: int | None = None) -> list[SessionRow]:
@@ -200,4 +209,4 @@ def _matches_state(one: SessionRow, state: str | None) -> bool:
         return one.ended_at is None and one.state != session_status.INTERRUPTED
     if state == "ended":
         return one.ended_at is not None
-    return state is None or one.state == state
+    return state is None or state_words.SYNONYMS.get(state, state) in (one.state, one.state_word)

@@ -116,7 +116,14 @@ _SESSIONS = "UPDATE sessions SET worktree_name = ? WHERE repo_name = ? AND workt
 
 
 def rename(
-    connection: sqlite3.Connection, repo_name: str, old: str, new: str, *, path: str, branch: str | None
+    connection: sqlite3.Connection,
+    repo_name: str,
+    old: str,
+    new: str,
+    *,
+    path: str,
+    branch: str | None,
+    agent: str | None,
 ) -> None:
     """Rename the row. An inactive row of that name gets another one, because events and sessions refer to it."""
     at = times.stamp()
@@ -133,7 +140,8 @@ def rename(
         " WHERE repo_name = ? AND worktree_name = ?",
         (new, path, branch, at, repo_name, old),
     )
-    events.record(connection, "worktree.renamed", repo_name, new, data={"from": old, "path": path, "branch": branch})
+    data: dict[str, object] = {"from": old, "path": path, "branch": branch}
+    events.record(connection, "worktree.renamed", repo_name, new, agent_id=agent, data=data)
 
 
 def move(connection: sqlite3.Connection, repo_name: str, name: str, path: str) -> None:

@@ -11,9 +11,22 @@ from datetime import datetime
 from textual.content import Content
 
 from imi_monitor.model import agent_text, attention, columns
-from imi_monitor.model.agent import EXACT, GUESS, WORKING, Agent, Truth
-from imi_monitor.model.attention import ASKS, DIED, ENDED, FAILS, IDLE, INTRUDES, SUSPENDED, UNCLEAR, WORKS
+from imi_monitor.model.agent import EXACT, GUESS, PLANNING, WORKING, Agent, Truth
 from imi_monitor.model.snapshot import NOT_LOOKED_FOR, UNKNOWN_CLAIM, Snapshot, Worktree
+from imi_monitor.model.state_words import (
+    ASKS,
+    DEAD,
+    DONE,
+    FAILED,
+    IDLE,
+    INTRUDES,
+    QUEUED,
+    READY,
+    STALLED,
+    SUSPENDED,
+    UNKNOWN,
+    WORKS,
+)
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.cells import MUTED
@@ -21,15 +34,18 @@ from imi_monitor.ui.cells import MUTED
 SIGNS = {
     ASKS: ("◆", "$agent-asks"),
     INTRUDES: ("⚠", "$agent-intrudes"),
-    FAILS: ("!", "$agent-failed"),
-    DIED: ("✗", "$agent-dead"),
+    FAILED: ("!", "$agent-failed"),
+    DEAD: ("✗", "$agent-dead"),
+    STALLED: ("◌", "$agent-asks"),
     SUSPENDED: ("‖", "$agent-suspended"),
     WORKS: ("▸", "$agent-works"),
-    UNCLEAR: ("?", MUTED),
+    UNKNOWN: ("?", MUTED),
+    QUEUED: ("…", MUTED),
+    READY: ("✓", "$agent-idle"),
     IDLE: ("✓", "$agent-idle"),
-    ENDED: ("·", MUTED),
+    DONE: ("·", MUTED),
 }
-_NEVER_GUESSED = (INTRUDES, SUSPENDED, ENDED, UNCLEAR)  # however sure the state itself is
+_NEVER_GUESSED = (INTRUDES, SUSPENDED, DONE, UNKNOWN)  # however sure the state itself is
 _MAX_TEXT = 300  # characters
 
 
@@ -48,10 +64,9 @@ def glyph(agent: Agent) -> Content:
 
 
 def state_word(agent: Agent) -> str:
-    """The agent's standing in one word, with `~` in front of a guess."""
-    standing = attention.standing(agent)
-    word = standing if standing in (INTRUDES, SUSPENDED, ENDED) else agent_text.word_of(agent)
-    return f"~{word}" if agent.truth.confidence == GUESS and standing not in _NEVER_GUESSED else word
+    """The agent's state in one word, with `~` in front of a guess."""
+    guessed = agent.truth.confidence == GUESS and attention.standing(agent) not in _NEVER_GUESSED
+    return f"~{attention.word(agent)}" if guessed else attention.word(agent)
 
 
 def state_age(agent: Agent, now: datetime) -> str:
@@ -84,19 +99,19 @@ def activity(agent: Agent, *, short: bool = False) -> Content:
 def _activity(agent: Agent, *, short: bool) -> Content:
     standing = attention.standing(agent)
     if standing == ASKS:
-        return _headed("asks", "$agent-asks bold", waits_for(agent, short=short), "", short=short)
+        return _headed(ASKS, "$agent-asks bold", waits_for(agent, short=short), "", short=short)
     if standing == INTRUDES:
         return _intruding(agent, short=short)
-    if standing == FAILS:
-        return _headed("failed", "$agent-failed", agent.truth.detail or "for an unknown reason", "", short=short)
-    if standing == DIED:
-        return _headed("dead", "$agent-dead", _last_words(agent), MUTED, short=short)
+    if standing == FAILED:
+        return _headed(FAILED, "$agent-failed", agent.truth.detail or "for an unknown reason", "", short=short)
+    if standing == DEAD:
+        return _headed(DEAD, "$agent-dead", _last_words(agent), MUTED, short=short)
     if standing == WORKS or (standing == SUSPENDED and agent.state in WORKING):
         return _working(agent, short=short)
-    detail = "" if agent.ready else agent.truth.detail or agent.facts.last_message or ""
-    if standing == UNCLEAR and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
+    detail = "" if attention.own_state(agent) == READY else agent.truth.detail or agent.facts.last_message or ""
+    if standing == UNKNOWN and agent.facts.format_note:  # `unknown (format) claude 9.9.9: …`
         detail = agent.facts.format_note.removeprefix("unknown ")
-    head = agent_text.word_of(agent) if standing == SUSPENDED else state_word(agent)
+    head = attention.own_state(agent) if standing == SUSPENDED else state_word(agent)
     return _headed(head, state_style(agent), detail, MUTED, short=short)
 
 
@@ -131,10 +146,10 @@ def _working(agent: Agent, *, short: bool) -> Content:
         text = Content.styled(f"{guess}{safe(tool.name, 60)}", "$agent-works")
         target = safe(tool.target, _MAX_TEXT) if tool.target else ""
         return text.append(Content(f" {target}" if target else "")).append(Content.styled(more, MUTED))
-    head = Content.styled(state_word(agent) if short else "", "$agent-works")
+    word = f"{guess}{PLANNING}" if agent.state == PLANNING else state_word(agent) if short else ""
     on = agent.truth.detail or agent.facts.prompt or agent.facts.title or ""
-    gap = " · " if short and on else ""
-    return head.append(Content.styled(f"{gap}{safe(on, _MAX_TEXT)}{more}", MUTED))
+    gap = " · " if word and on else ""
+    return Content.styled(word, "$agent-works").append(Content.styled(f"{gap}{safe(on, _MAX_TEXT)}{more}", MUTED))
 
 
 def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from textual.content import Content
 
 from imi_monitor.fast.frozen_dataclass import dataclass
-from imi_monitor.model import attention, columns
+from imi_monitor.model import attention, columns, state_words
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.columns import OptionalColumn
 from imi_monitor.model.snapshot import Key, Worktree
@@ -78,15 +78,16 @@ def row_head(glyph: Content, name: str, key: Key | None, state: Content, plan: A
 
 
 def state_cell(word: str, age: str, style: str) -> Content:
-    """`waits     2m`."""
+    """`asks      2m`."""
     return cells.fixed(word, _WORD, style).append(cells.fixed(age, _AGE, cells.MUTED, right=True))
 
 
 def agent_lines(agent: Agent, plan: AgentColumns, now: datetime, tree: Worktree | None = None) -> tuple[Content, ...]:
     standing = attention.standing(agent)
-    weight = " bold" if standing in (attention.ASKS, attention.INTRUDES) else ""
-    word = "waits" if standing == attention.ASKS else agent_cells.state_word(agent)
-    state = state_cell(word, agent_cells.state_age(agent, now), agent_cells.state_style(agent) + weight)
+    weight = " bold" if standing in (state_words.ASKS, state_words.INTRUDES) else ""
+    state = state_cell(
+        agent_cells.state_word(agent), agent_cells.state_age(agent, now), agent_cells.state_style(agent) + weight
+    )
     first = row_head(agent_cells.glyph(agent), agent.name, agent.key, state, plan)
     activity = agent_cells.activity(agent)
     if plan.stacked:

@@ -12,19 +12,10 @@ from functools import lru_cache
 
 from textual.content import Content
 
-from imi_monitor.model import columns, times
+from imi_monitor.model import columns, event_text, times
 from imi_monitor.model.change import GIT, Change, changes_per_minute
-from imi_monitor.model.snapshot import (
-    UNKNOWN_CLAIM,
-    Collision,
-    DiskUse,
-    FileState,
-    GitState,
-    Key,
-    RegistryEvent,
-    Snapshot,
-    Worktree,
-)
+from imi_monitor.model.event_text import ShownEvent
+from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Collision, DiskUse, FileState, GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui.snapshot_facts import parse_time
 
@@ -71,7 +62,7 @@ CLAIM_STYLES = {
     "dead": "$claim-dead",
     UNKNOWN_CLAIM: "$warning",
 }
-CLAIM_WORDS = {"stale": "◌ silent", "dead": "✗ dead"}
+CLAIM_WORDS = {"stale": "◌ stale", "dead": "✗ dead"}
 
 
 @lru_cache(1024)
@@ -171,7 +162,7 @@ def problem(worktree: Worktree, *, short: bool = False) -> Content:
         why = safe(worktree.failure.why, 60)
         return Content.styled(f"? {why.removeprefix('fatal: ') if short else why}", "$error")
     if state is None:
-        return Content.styled("asking git…", MUTED)
+        return Content.styled("waiting for git…", MUTED)
     if state.operation:
         operation = safe(state.operation)
         return Content.styled(f"⚠ mid-{operation}" if short else f"⚠ {operation} in progress", "$warning")
@@ -270,7 +261,9 @@ def clock_or_day(at: str) -> str:
 
 
 _EVENT_STYLES = (
+    ("asks", "$agent-asks"),
     ("fail", "$error"),
+    ("died", "$error"),
     ("lost", "$error"),
     ("removed", "$warning"),
     ("released", "$text-muted"),
@@ -280,21 +273,18 @@ _EVENT_STYLES = (
 )
 
 
-def event_style(kind: str) -> str:
-    return next((style for word, style in _EVENT_STYLES if word in kind), "")
+def event_style(verb: str) -> str:
+    return next((style for word, style in _EVENT_STYLES if word in verb), "")
 
 
-def event_line(line: RegistryEvent, width: int) -> Content:
-    """`14:02:09 worktree.claimed feat-api  claude-1`; in little room only the verb of the kind."""
-    agent, kind, verb = safe(line.agent or ""), safe(line.type), 18
-    if width < 50:
-        kind, verb = kind.rpartition(".")[2], 9
-    room = max(8, width - 9 - verb)
-    where = safe(line.worktree or line.repo or "")
-    place = fixed(where, min(room, 14)).append(Content.styled(f" {agent}", MUTED)) if agent else Content(where)
-    return Content("").join(
-        [fixed(clock(line.at), 9, MUTED), fixed(kind, verb, event_style(kind)), padded(place, room)]
-    )
+def event_line(one: ShownEvent, width: int, *, named: bool = False, moment: str = "") -> Content:
+    """`14:02:09 claude-1 claimed feat-api for T-7`; `moment` replaces the clock."""
+    said = event_text.sentence(one.event, named=named)
+    parts = [Content.styled(f"{moment or clock(one.event.at)} ", MUTED)]
+    parts += [Content.styled(f"{said.subject} ", "bold")] if said.subject else []
+    parts += [Content.styled(said.verb, event_style(said.verb)), Content(said.rest)]
+    more = f" ({one.earlier} earlier)" if one.earlier else " (undo: U)" if one.restorable else ""
+    return Content("").join([*parts, Content.styled(more, MUTED)]).truncate(width, ellipsis=True)
 
 
 def file_line(entry: FileState, width: int, shared: tuple[str, bool] | None, beside: int = 0) -> Content:

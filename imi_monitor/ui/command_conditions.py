@@ -43,6 +43,10 @@ def _agent(facts: SnapshotFacts, tree: Worktree) -> str:
     return "" if facts.agents_in(tree) else f"no agent works in {_name(tree)}"
 
 
+def _unseen(facts: SnapshotFacts, _tree: Worktree) -> str:
+    return "" if facts.newest_end is not None else "no agent died or failed unseen"
+
+
 CONDITIONS: dict[str, Condition] = {
     "folder": _folder,
     "claim": _claim,
@@ -50,6 +54,7 @@ CONDITIONS: dict[str, Condition] = {
     "pull-request": _pull_request,
     "git-screen": _git_screen,
     "agent": _agent,
+    "unseen": _unseen,
 }
 
 

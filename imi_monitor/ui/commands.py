@@ -80,6 +80,16 @@ DASHBOARD_FUNCTIONS = (
         "open_with", "O", "Open with…", "open a shell, the editor, an agent or lazygit there", requires=("folder",)
     ),
     _of_worktree("peek", "space", "Peek", "show its agent's last messages and tool calls, live", 65, ("agent",)),
+    Command(
+        "seen",
+        "C",
+        "Mark all seen",
+        "count every agent that died or failed as looked at",
+        _WORKTREE,
+        needs_worktree=True,
+        requires=("unseen",),
+        everywhere=True,
+    ),
     _of_worktree("menu", "a", "Actions…", "list everything that can be done with the worktree"),
     _of_worktree("shell", "", "Shell", "open a shell there, even when its agent has a pane", requires=("folder",)),
     _of_worktree("lazygit", "g", "lazygit", "open lazygit (or tig) there", requires=("folder", "git-screen")),

@@ -2,7 +2,7 @@
 
 In the worktree list plain text matches name, repository and branch (when none contains it, its letters in order), `@name` the
 owner or an agent there, `type:` and `repo:` these fields, and `is:` one of STATES. A word without a meaning is reported. In the
-lead's view plain text matches an agent's name, program, worktree, model and activity, `@name` its name, `is:` its standing.
+lead's view plain text matches an agent's name, program, worktree, model and activity, `@name` its name, `is:` its state.
 """
 
 from __future__ import annotations
@@ -13,36 +13,43 @@ from difflib import get_close_matches
 from imi_monitor.model import attention
 from imi_monitor.model.agent import WORKING, Agent
 from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.state_words import DEAD, INTRUDES, MEANINGS, WORKS
+from imi_monitor.model.state_words import SYNONYMS as OLD_WORDS
 from imi_monitor.model.text import safe
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
 Test = Callable[[SnapshotFacts, Worktree], bool]
 
+
+def _has_agent(standing: str) -> Test:
+    return lambda facts, tree: facts.has_agent(tree, standing)
+
+
 STATES: dict[str, tuple[str, Test]] = {
     "dirty": ("has uncommitted changes", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
     "clean": ("has no uncommitted changes", lambda facts, tree: bool(tree.git and not tree.git.uncommitted)),
     "claimed": ("has a claim, or one that is unknown", lambda facts, tree: tree.claim is not None),
-    "free": ("has no claim", lambda facts, tree: tree.claim is None),
+    "unclaimed": ("has no claim", lambda facts, tree: tree.claim is None),
     "mine": ("you hold its claim", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
-    "stale": ("its holder is silent", lambda facts, tree: facts.claim_state(tree) == "stale"),
-    "asking": ("an agent waits for you there", lambda facts, tree: facts.has_agent(tree, attention.ASKS)),
-    "working": (
+    "stale": ("its holder has sent no heartbeat for long", lambda facts, tree: facts.claim_state(tree) == "stale"),
+    **{word: (f"{what} there", _has_agent(word)) for word, what in MEANINGS.items()},
+    WORKS: (
         "an agent works there",
         lambda facts, tree: any(one.state in WORKING and not one.suspended for one in facts.agents_in(tree)),
     ),
-    "intruded": (
-        "an agent is where another holds the claim",
-        lambda facts, tree: any(map(_intrudes, facts.agents_in(tree))),
-    ),
-    "failed": ("an agent failed there", lambda facts, tree: facts.has_agent(tree, attention.FAILS)),
-    "dead": (
+    INTRUDES: (MEANINGS[INTRUDES], lambda facts, tree: any(map(_intrudes, facts.agents_in(tree)))),
+    DEAD: (
         "its holder or an agent there is dead",
-        lambda facts, tree: facts.claim_state(tree) == "dead" or facts.has_agent(tree, attention.DIED),
+        lambda facts, tree: facts.claim_state(tree) == "dead" or facts.has_agent(tree, DEAD),
     ),
-    "busy": ("a file changed within a minute", lambda facts, tree: facts.is_busy(tree)),
+    "changing": ("a file changed within a minute", lambda facts, tree: facts.is_busy(tree)),
     "collides": ("conflicts with another", lambda facts, tree: bool(facts.conflicts.get(tree.key))),
     "missing": ("its folder is gone", lambda facts, tree: tree.missing),
 }
+
+
+SYNONYMS = {**OLD_WORDS, "free": "unclaimed", "busy": "changing"}
+"""Words that earlier versions had."""
 
 
 class WorktreeFilter:
@@ -86,21 +93,22 @@ class WorktreeFilter:
         if word.startswith("@"):
             agent = word[1:].lower()
             return lambda facts, tree: (
-                agent in tree.owner.lower()
+                bool(tree.claim and agent in tree.owner.lower())
                 or any(agent in name.lower() for one in facts.agents_in(tree) for name in (one.name, one.cli))
             )
         if colon and head == "type":
             return lambda facts, tree: tree.type.startswith(wanted)
         if colon and head == "repo":
             return lambda facts, tree: wanted in tree.key.repo.lower()
-        return STATES[wanted][1] if colon and head == "is" and wanted in STATES else None
+        state = SYNONYMS.get(wanted, wanted)
+        return STATES[state][1] if colon and head == "is" and state in STATES else None
 
     def _is_unknown_state(self, word: str) -> bool:
         """True for an `is:` with an unknown state; `problem` explains it, unless it is the beginning of a known one."""
         if not word.startswith("is:"):
             return False
         state = word[3:].lower()
-        if not any(known.startswith(state) for known in STATES):
+        if not any(known.startswith(state) for known in (*STATES, *SYNONYMS)):
             near = get_close_matches(state, STATES, 1)
             hint = f"did you mean is:{near[0]}?" if near else f"use one of {', '.join(STATES)}"
             self.problem = f"there is no is:{safe(state, 20)}: {hint}"
@@ -131,17 +139,6 @@ def contains(text: str, word: str) -> bool:
     return word in text if word != word.lower() else word in text.lower()
 
 
-# synonyms of standings: words of headings and of the filter of worktrees
-_SYNONYMS = {
-    "asking": attention.ASKS,
-    "waiting": attention.ASKS,
-    "working": attention.WORKS,
-    "done": attention.ENDED,
-    "intruder": attention.INTRUDES,
-    "intruded": attention.INTRUDES,
-}
-
-
 def agent_matches(agent: Agent, wanted: str) -> bool:
     return matches_words(wanted, lambda word: _agent_has(agent, word))
 
@@ -150,8 +147,8 @@ def _agent_has(agent: Agent, word: str) -> bool:
     if word.startswith("@"):
         return contains(f"{agent.name} {agent.cli}", word[1:])
     if word.startswith("is:"):
-        standing = word[3:].lower()
-        return attention.standing(agent).startswith(_SYNONYMS.get(standing, standing))
+        state = word[3:].lower()
+        return attention.word(agent).startswith(OLD_WORDS.get(state, state))
     where = f"{agent.key.repo}/{agent.key.worktree}" if agent.key else ""
     activity = f"{agent.truth.detail or ''} {agent.truth.tool or ''} {agent.facts.title or ''}"
     return contains(f"{agent.name} {agent.cli} {where} {agent.facts.model or ''} {activity}", word)

@@ -12,9 +12,10 @@ from textual.style import Style
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.installation import RESTART
-from imi_monitor.model import attention, times
+from imi_monitor.model import times
 from imi_monitor.model.agent import WORKING
 from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Snapshot, Worktree
+from imi_monitor.model.state_words import ASKS, DEAD, FAILED, INTRUDES, SUSPENDED, WORKS, counted
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
@@ -75,45 +76,40 @@ def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     trees, agents = facts.snapshot.worktrees, facts.standings
     states = [facts.claim_state(tree) for tree in trees]
     collisions = sum(bool(one.conflicts) for one in facts.snapshot.collisions)
-    dead = agents[attention.DIED] + sum(
+    dead = agents[DEAD] + sum(
         state == "dead" and not _death_seen(facts, tree) for state, tree in zip(states, trees, strict=True)
     )
     working = sum(one.state in WORKING and not one.suspended for found in facts.agents.values() for one in found)
-    suspended = agents[attention.SUSPENDED]
+    suspended = agents[SUSPENDED]
     missing = sum(tree.missing for tree in trees)
     busy = 0 if working else len(facts.busy_ends)
     unknown = states.count(UNKNOWN_CLAIM)
     claimed = len(trees) - states.count("free") - unknown
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),
-        (agents[attention.ASKS], f"{agents[attention.ASKS]} asking", "$agent-asks bold", "is:asking"),
-        (
-            agents[attention.INTRUDES],
-            count(agents[attention.INTRUDES], "intruder"),
-            "$agent-intrudes bold",
-            "is:intruded",
-        ),
+        (agents[ASKS], counted(agents[ASKS], ASKS), "$agent-asks bold", "is:asks"),
+        (agents[INTRUDES], counted(agents[INTRUDES], INTRUDES), "$agent-intrudes bold", "is:intrudes"),
         (collisions, count(collisions, "collision"), "$collision bold", "is:collides"),
-        (agents[attention.FAILS], f"{agents[attention.FAILS]} failed", "$agent-failed", "is:failed"),
-        (dead, f"{dead} dead", "$agent-dead", "is:dead"),
+        (agents[FAILED], counted(agents[FAILED], FAILED), "$agent-failed", "is:failed"),
+        (dead, counted(dead, DEAD), "$agent-dead", "is:dead"),
         (unknown, "claims unknown", "$warning", "is:claimed"),
         (states.count("stale"), f"{states.count('stale')} stale", "$claim-stale", "is:stale"),
-        (suspended, f"{suspended} suspended", "$agent-suspended", ""),
+        (suspended, counted(suspended, SUSPENDED), "$agent-suspended", "is:suspended"),
         (missing, f"{missing} missing", "$missing", "is:missing"),
-        (working, f"{working} working", "$agent-works", "is:working"),
-        (busy, f"{busy} busy", "$accent", "is:busy"),
+        (working, counted(working, WORKS), "$agent-works", "is:works"),
+        (busy, f"{busy} changing", "$accent", "is:changing"),
         (claimed, f"{claimed} claimed", "", "is:claimed"),
         (len(facts.snapshot.waiting), f"{len(facts.snapshot.waiting)} in line", "", ""),
     ]
     lines = [(text, style, click) for number, text, style, click in told if number]
     if not facts.snapshot.complete:
-        lines.insert(1, ("asking git…", cells.MUTED, ""))
+        lines.insert(1, ("waiting for git…", cells.MUTED, ""))
     return lines
 
 
 def _death_seen(facts: SnapshotFacts, tree: Worktree) -> bool:
     """Whether the dead holder is already counted as a dead agent."""
-    return facts.has_agent(tree, attention.DIED)
+    return facts.has_agent(tree, DEAD)
 
 
 def _right(facts: SnapshotFacts | None, badges: HeaderBadges, width: int, now: datetime) -> list[Content]:

@@ -6,13 +6,13 @@ from collections import Counter
 from datetime import datetime
 from functools import cached_property, lru_cache
 
-from imi_monitor.model import attention, times
+from imi_monitor.model import attention, state_words, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import DiskUse, Key, Snapshot, Worktree
 
 BUSY_SECONDS = 60.0  # how long a worktree is busy after a file changed
 parse_time = lru_cache(4096)(times.parse)  # the same few hundred times are parsed every second
-_TIMELESS = ("conflicts", "agents", "standings", "disk_uses")  # what does not depend on the present time
+_TIMELESS = ("conflicts", "agents", "standings", "newest_end", "disk_uses")  # what does not depend on the present time
 
 
 class SnapshotFacts:
@@ -50,6 +50,12 @@ class SnapshotFacts:
         return Counter(attention.standing(agent) for found in (*self.agents.values(), outside) for agent in found)
 
     @cached_property
+    def newest_end(self) -> Agent | None:
+        """The newest death or failure that no person has looked at."""
+        outside = [agent for agent in self.snapshot.agents if agent.key is None]
+        return attention.newest_unseen_end(one for found in (*self.agents.values(), outside) for one in found)
+
+    @cached_property
     def disk_uses(self) -> dict[Key, DiskUse]:
         """What the worktrees measured so far use."""
         return {use.key: use for use in self.snapshot.disk}
@@ -75,7 +81,7 @@ class SnapshotFacts:
     def waits_since(self, tree: Worktree) -> str | None:
         """Since when an agent there has been asking, the longest one; None when no agent asks."""
         first = next(iter(self.agents_in(tree)), None)
-        return (first.truth.since or "~") if first and attention.standing(first) == attention.ASKS else None
+        return (first.truth.since or "~") if first and attention.standing(first) == state_words.ASKS else None
 
     def claim_state(self, tree: Worktree) -> str:
         return tree.claim.state if tree.claim else "free"
@@ -95,12 +101,15 @@ class SnapshotFacts:
 
     def needs_attention(self, tree: Worktree) -> bool:
         """Whether a person should look: an agent asks, failed or intrudes, a claim is lost, there is a conflict or collision,
-        or something cannot be read."""
+        or something cannot be read. Of the agents that died or failed and ended, only the newest counts."""
         return bool(
             tree.missing
             or tree.failure is not None
             or (tree.claim is not None and tree.claim.state in ("dead", "stale"))
             or (tree.git is not None and tree.git.conflicted)
             or (self.conflicts and self.conflicts_of(tree))
-            or (self.agents and any(map(attention.needs_attention, self.agents_in(tree))))
+            or (self.agents and any(map(self._needs_attention, self.agents_in(tree))))
         )
+
+    def _needs_attention(self, agent: Agent) -> bool:
+        return attention.needs_attention(agent) and (not attention.is_unseen_end(agent) or agent is self.newest_end)

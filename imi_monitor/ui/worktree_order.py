@@ -8,6 +8,7 @@ from typing import Any
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import attention
 from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.state_words import UNCLAIMED
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
 DISK = "disk"  # the only order that measures something: the list has a column for it
@@ -115,7 +116,7 @@ class WorktreeOrder:
 
     def _groups(self, groups: dict[str, list[Worktree]]) -> list[str]:
         """The groups by name; the unclaimed worktrees, the trunk and other types come last."""
-        return sorted(groups, key=lambda name: (name in ("human", "trunk", "other"), name))
+        return sorted(groups, key=lambda name: (name in (UNCLAIMED, "trunk", "other"), name))
 
 
 def next_in(names: Sequence[str], now: str, step: int = 1) -> str:

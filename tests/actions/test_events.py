@@ -40,7 +40,7 @@ def put(path: str, *kinds: str, worktree: str = "feat-api", **more: object) -> N
 
 
 def shown(*words: str) -> list[str]:
-    done = imi("events", *words)
+    done = imi("events", "--all", *words)
     assert done.code == 0, done.err
     return done.out.splitlines()
 
@@ -55,7 +55,20 @@ def test_an_event_is_one_line_of_text(registry: str) -> None:
     )
     (line,) = shown()
     assert line[2] == line[5] == ":"
-    assert line[8:] == ' worktree.claimed feat-api by claude-1 task=T-7 reason="it is mine"'
+    assert line[8:] == " claude-1 claimed feat-api for T-7: it is mine"
+
+
+def test_of_a_session_the_newest_event_is_a_line_and_json_has_all(registry: str) -> None:
+    for status in ("running", "waiting_for_input"):
+        put(
+            registry,
+            "session.progress",
+            agent_id="claude-1",
+            data={"session": "c:1", "status": status, "detail": "a plan"},
+        )
+    (line,) = shown()
+    assert line[8:] == " claude-1 asks in feat-api: a plan (1 earlier)"
+    assert len(shown("--json")) == 2
 
 
 def test_an_event_is_one_json_object_per_line(registry: str) -> None:
@@ -139,10 +152,10 @@ def test_events_name_the_repository_if_there_are_several(registry: str, repo: Re
     with Context(str(repo.path)) as one:
         one.register(one.repository())
     put(registry, "a.a")
-    assert shown()[0].endswith(" a.a feat-api")
+    assert shown()[0].endswith(" feat-api a.a")
     with Context(str(cluster.path)) as two:
         two.register(two.repository())
-    assert shown()[0].endswith(" a.a app/feat-api")
+    assert shown()[0].endswith(" app/feat-api a.a")
     unknown = Repo.create(repo.path.parent / "unknown")
     assert imi("events", "--repo", str(unknown.path)).out == "no events yet\n"
     assert imi("events", "--repo", "app", "--json", cwd=cluster.path).out.count("a.a") == 1
@@ -157,11 +170,11 @@ def test_hostile_text_stays_text(registry: str) -> None:
         agent_id="a\u202e",
         data={"k\x1b]52;c;x": "v\x1b[2J", "n": {"deep": "\x9b"}},
     )
-    done = imi("events")
+    done = imi("events", "--all")
     assert not any(
         (ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0 or char == "\u202e" for char in done.out
     )
-    assert imi("events", "--json").out.isascii()
+    assert imi("events", "--all", "--json").out.isascii()
 
 
 def test_data_that_is_no_json_is_shown_as_it_is(registry: str) -> None:
@@ -169,7 +182,7 @@ def test_data_that_is_no_json_is_shown_as_it_is(registry: str) -> None:
     connection = db.connect(registry)
     db.transact(connection, lambda inner: inner.execute("UPDATE events SET data = '{broken'"))
     connection.close()
-    assert shown()[0].endswith("a.a feat-api data={broken")
+    assert shown()[0].endswith(" feat-api a.a")
     assert json.loads(shown("--json")[0])["data"] == "{broken"
 
 
@@ -177,7 +190,7 @@ def test_data_that_is_no_json_is_shown_as_it_is(registry: str) -> None:
 def following(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        imi_argv("events", "--follow", *words),
+        imi_argv("events", "--all", "--follow", *words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
@@ -240,8 +253,8 @@ def test_following_a_kind_skips_the_others(registry: str) -> None:
     with following("--type", "wanted.*") as process:
         time.sleep(0.3)
         put(registry, "other.one", "wanted.one", "other.two", "wanted.two")
-        assert read_line(process).split()[1:2] == [b"wanted.one"]
-        assert read_line(process).split()[1:2] == [b"wanted.two"]
+        assert read_line(process).split()[2:3] == [b"wanted.one"]
+        assert read_line(process).split()[2:3] == [b"wanted.two"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT])

@@ -115,8 +115,8 @@ def a_day(connection: sqlite3.Connection, repo: Repo) -> None:
 def test_sessions_are_listed_and_filtered(registry: sqlite3.Connection, repo: Repo) -> None:
     a_day(registry, repo)
     shown = imi("sessions", cwd=repo.path).out
-    assert "abcdef12" in shown and "claude-1" in shown and "failed, ended" in shown and "1,200" in shown
-    assert "cafe-1" in shown and "codex" in shown and "interrupted" in shown
+    assert "abcdef12" in shown and "claude-1" in shown and " failed " in shown and "1,200" in shown
+    assert "cafe-1" in shown and "codex" in shown and "dead" in shown
     both = imi("sessions", "--json", cwd=repo.path).data["sessions"]
     one = next(each for each in both if each["cli"] == "claude")
     assert (one["agent_id"], one["state"], one["worktree_name"], one["ended_at"]) == (
@@ -137,7 +137,7 @@ def test_sessions_are_listed_and_filtered(registry: sqlite3.Connection, repo: Re
     assert found("-n", "1") != [] and len(found()) == 2
     assert found("--since", "10m") == []
     wrong = imi("sessions", "--state", "asleep", cwd=repo.path)
-    assert wrong.code == 2 and "use one of planning, running" in wrong.err
+    assert wrong.code == 2 and "use one of works, asks" in wrong.err
     assert imi("sessions", "--since", "soon", cwd=repo.path).code == 2
 
 
@@ -146,7 +146,19 @@ def test_session_show_prints_one_session_from_its_start(registry: sqlite3.Connec
     shown = imi("session", "show", "abc", cwd=repo.path).out
     assert "\x1b" not in shown and "‮" not in shown and "\\x1b]0;owned\\x07[red]" in shown
     words = [line.split("  ")[1].split()[0] for line in shown.splitlines() if line[2:3] == ":"]
-    assert words == ["started", "prompt", "tool", "asks", "answer", "tool", "says", "done", "prompt", "failed", "ended"]
+    assert words == [
+        "started",
+        "prompt",
+        "tool",
+        "asks",
+        "answer",
+        "tool",
+        "says",
+        "finished",
+        "prompt",
+        "failed",
+        "ended",
+    ]
     assert "Bash pytest -q  1m 00s" in shown and "and test it" in shown and "API error 529" in shown
     assert "src/api.py" in shown
     head, *lines = [

@@ -131,7 +131,7 @@ def test_status_shows_an_operation_and_conflicts(repo: Repo) -> None:
     assert "merge" in imi("status", cwd=repo.path).out
 
 
-# S2.38: unclaimed work is a human's; claims are shown with their state
+# S2.38: a worktree without a claim is unclaimed; claims are shown with their state
 def test_status_shows_owners(tmp_path: Path, busy: Repo) -> None:
     from imi_monitor import host
 
@@ -147,9 +147,9 @@ def test_status_shows_owners(tmp_path: Path, busy: Repo) -> None:
     assert (rows["fix-bug"]["agent_id"], rows["fix-bug"]["claim_state"]) == ("codex-1", "dead")
     assert (rows["odd"]["agent_id"], rows["odd"]["claim_state"]) == (None, "free")
     shown = imi("status", cwd=busy.path).out
-    assert "claude-1" in shown and "codex-1 (dead)" in shown and "human" in shown
+    assert "claude-1" in shown and "codex-1 (dead)" in shown and "unclaimed" in shown
     narrow = imi("status", cwd=busy.path, env={"COLUMNS": "60"}).out
-    assert "feat-api (claude-1)\n  ✓ 3 commits ahead" in narrow and "odd (human)" in narrow
+    assert "feat-api (claude-1)\n  ✓ 3 commits ahead" in narrow and "odd (unclaimed)" in narrow
 
 
 def test_an_owner_written_by_imi_itself_is_shown(tmp_path: Path, busy: Repo) -> None:

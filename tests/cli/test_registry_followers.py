@@ -89,7 +89,7 @@ def test_each_reader_reports_every_fault_and_goes_on_after_the_repair(
     waiter, events = follow("claim", "feat-one", "--agent", "second", "--wait", "600"), follow("events", "--follow")
     watch.wait_for('"agent": "keeper"')
     table.wait_for("keeper")
-    events.wait_for("worktree.claimed feat-one by keeper")
+    events.wait_for("keeper claimed feat-one")
     for reason, fault in FAULTS.items():
         until = time.monotonic() + 60
         while not imi("queue", "--json", cwd=world.path).data["count"]:  # the waiter is in line, again after a repair
@@ -112,7 +112,7 @@ def test_each_reader_reports_every_fault_and_goes_on_after_the_repair(
     assert imi("release", "feat-one", "--agent", "keeper", "--dirty-ok", cwd=world.path).code == 0
     waiter.process.wait(60)
     assert "feat-one is claimed by second" in waiter.shown and waiter.process.returncode == 0
-    events.wait_for("worktree.claimed feat-one by second")
+    events.wait_for("second claimed feat-one")
     watch.wait_for('"agent": "second"')
     assert imi("queue", "--json", cwd=world.path).data["count"] == 0, "no place in the line is left"
 

@@ -111,6 +111,8 @@ def test_what_a_person_has_looked_at_is_known_by_its_moment() -> None:
     assert one.looked_at
     (one,) = name_agents([died], {}, {"claude:1": GivenName("claude-1", looked_at="2026-01-01T12:00:00+00:00")})
     assert not one.looked_at
+    (one,) = name_agents([died], {}, {"claude:1": GivenName("claude-1", looked_at="2026-01-01T13:00:05+00:00")})
+    assert one.looked_at, "another process may date the same death a little earlier"
 
 
 def test_unchanged_agents_stay_the_same_objects() -> None:

@@ -27,7 +27,7 @@ def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = Fal
         (agent("running", tool=ToolCall("Bash", "pytest -q")), "Bash pytest -q"),
         (agent("running"), "works"),
         (agent("running", detail="retrying 3/10"), "works: retrying 3/10"),
-        (agent("planning", tool=ToolCall("Read", "a.py")), "plans: Read a.py"),
+        (agent("planning", tool=ToolCall("Read", "a.py")), "works: planning · Read a.py"),
         (
             agent("waiting_for_input", detail="permission prompt", tool=ToolCall("Bash", "rm x")),
             "asks: permission prompt (Bash rm x)",
@@ -39,11 +39,11 @@ def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = Fal
         (agent("waiting_for_input", tool=ToolCall("Bash", "rm x")), "asks: Bash rm x"),
         (agent("waiting_for_input"), "asks"),
         (agent("failed", detail="API Error: 400"), "failed: API Error: 400"),
-        (agent("completed"), "done"),
+        (agent("completed"), "idle"),
         (agent("completed", detail=NOTHING_ASKED), "ready"),
         (agent("completed", detail=NOTHING_ASKED, ended=True), f"done: {NOTHING_ASKED}"),
         (agent("unknown", detail="silent"), "unknown: silent"),
-        (agent("a state of tomorrow"), "a state of tomorrow"),
+        (agent("a state of tomorrow"), "unknown"),
     ],
 )
 def test_activity_in_words(one: Agent, words: str) -> None:
@@ -53,9 +53,9 @@ def test_activity_in_words(one: Agent, words: str) -> None:
 def test_an_agent_of_which_only_a_title_is_known_is_ready_until_a_turn_is_known() -> None:
     one = agent("completed")
     titled = replace(one, truth=replace(one.truth, source="title"))
-    assert (titled.ready, agent_text.word_of(titled)) == (True, "ready")
+    assert (titled.ready, attention.own_state(titled)) == (True, "ready")
     for facts in (SessionFacts(prompt="go"), SessionFacts(last_message="Done."), SessionFacts(turn_at="2026-11-18")):
-        assert agent_text.word_of(replace(titled, facts=facts)) == "done"
+        assert attention.own_state(replace(titled, facts=facts)) == "idle"
 
 
 def test_evidence_of_an_agent_that_was_never_asked_says_ready() -> None:
@@ -182,7 +182,7 @@ def test_an_explanation_has_used_and_rejected_evidence() -> None:
     )
     for words in (
         "sessions/7.json says busy",
-        "done (or asks)",
+        "idle (or asks)",
         "because the registry ranks above it",
         "context: 1.0k of 2.0k",
         "claim: none",
@@ -208,7 +208,7 @@ def test_an_explanation_line_by_line() -> None:
         "  registry, now: works, Bash pytest: says busy",
         "",
         "rejected evidence:",
-        "  transcript, 30s ago: done (or works, asks): ends a turn",
+        "  transcript, 30s ago: idle (or works, asks): ends a turn",
         "      because it is older",
         "",
         "facts:",

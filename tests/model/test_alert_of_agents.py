@@ -44,9 +44,13 @@ FREE = made.UNCLAIMED
         ),  # it asks at its start
         (now(WORKS, states.WAITING), now(WORKS, states.WAITING, detail="plan"), []),
         (now(WORKS, states.WAITING), WORKS, []),
-        (WORKS, now(WORKS, states.COMPLETED), [("finished", "claude-1 is done in feat-api")]),
+        (WORKS, now(WORKS, states.COMPLETED), [("finished", "claude-1 has finished its turn in feat-api")]),
         (WORKS, now(WORKS, states.COMPLETED, ended=True), [("finished", "claude-1 is done in feat-api")]),
-        (now(WORKS, states.WAITING), now(WORKS, states.COMPLETED), [("finished", "claude-1 is done in feat-api")]),
+        (
+            now(WORKS, states.WAITING),
+            now(WORKS, states.COMPLETED),
+            [("finished", "claude-1 has finished its turn in feat-api")],
+        ),
         (
             now(WORKS, states.WAITING),
             now(WORKS, states.COMPLETED, detail=states.NOTHING_ASKED),

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from imi_monitor.model import agent as states
-from imi_monitor.model import agent_text, attention, snapshot_json
+from imi_monitor.model import agent_text, attention, session_status, snapshot_json, state_words
 from imi_monitor.model.agent import Agent, SessionFacts
 from imi_monitor.ui import agent_cells
+from tests.helpers import ROOT
 from tests.ui import sample_agents as made
 from tests.ui.sample_snapshots import ago
 
@@ -27,7 +28,7 @@ def one(state: str, name: str = "claude", *, claim: str = "none", **more: object
         (one(states.RUNNING, claim="other"), "intrudes", "Needs you"),
         (one(states.COMPLETED, claim="other"), "intrudes", "Needs you"),
         (one(states.UNKNOWN, claim="other"), "intrudes", "Needs you"),
-        (one(states.COMPLETED, claim="other", ended=True), "ended", "Done"),
+        (one(states.COMPLETED, claim="other", ended=True), "done", "Done"),
         (one(states.FAILED), "failed", "Needs you"),
         (one(states.FAILED, ended=True), "failed", "Done"),
         (one(states.DEAD, ended=True), "dead", "Dead"),
@@ -38,17 +39,28 @@ def one(state: str, name: str = "claude", *, claim: str = "none", **more: object
         (one("a state of tomorrow"), "unknown", "Unknown"),
         (one(states.COMPLETED), "idle", "Idle"),
         (one(states.CANCELLED), "idle", "Idle"),
-        (one(states.CANCELLED, ended=True), "ended", "Done"),
-        (one(states.RUNNING, facts=SessionFacts(ended_at=ago(5))), "ended", "Done"),  # it recorded its own end
+        (one(states.CANCELLED, ended=True), "done", "Done"),
+        (one(states.RUNNING, facts=SessionFacts(ended_at=ago(5))), "done", "Done"),  # it recorded its own end
     ],
 )
 def test_the_standing_of_each_state(agent: Agent, stands: str, group: str) -> None:
-    assert (attention.standing(agent), attention.group(agent)) == (stands, group)
-    assert stands in attention.STANDINGS and group in attention.GROUPS
+    assert (attention.standing(agent), snapshot_json.agent_data(agent)["group"]) == (stands, group)
+    assert stands in attention.STANDINGS
 
 
-def test_every_standing_has_a_group() -> None:
-    assert set(attention.GROUPS) == {attention._GROUP_OF[stands] for stands in attention.STANDINGS}
+def test_every_state_has_the_word_of_the_glossary() -> None:
+    row = next(line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("| state |"))
+    own = set(state_words.MEANINGS) - {state_words.INTRUDES}  # that is about the claim
+    assert set(row.partition(": ")[2].rstrip(" |").split(", ")) == own
+    assert set(map(state_words.of_status, (*states.STATES, *session_status.SHOWN))) <= own
+    assert set(agent_cells.SIGNS) == set(state_words.MEANINGS)
+    assert {*state_words.SYNONYMS.values()} <= set(state_words.MEANINGS)
+
+
+def test_an_agent_without_a_prompt_is_ready_and_not_idle() -> None:
+    fresh = one(states.COMPLETED, detail=states.NOTHING_ASKED)
+    assert attention.standing(fresh) == "ready" == agent_text.describe_activity(fresh)
+    assert agent_cells.activity(fresh, short=True).plain == "ready" == agent_cells.state_word(fresh)
 
 
 def test_the_order_of_agents_does_not_depend_on_their_input_order() -> None:
@@ -67,6 +79,20 @@ def test_the_order_of_agents_does_not_depend_on_their_input_order() -> None:
     ]
     for shuffled in itertools.islice(itertools.permutations(listed), 0, 40_000, 997):
         assert [agent.name for agent in attention.by_attention(shuffled)] == [agent.name for agent in listed]
+
+
+def test_only_the_newest_unseen_end_is_above_what_runs() -> None:
+    old, new = one(states.DEAD, "old", since=600, ended=True), one(states.FAILED, "new", since=60, ended=True)
+    listed = [
+        one(states.RUNNING, "works"),
+        old,
+        one(states.COMPLETED, "gone", ended=True),
+        new,
+        one(states.WAITING, "asks"),
+    ]
+    assert [agent.name for agent in attention.by_attention(listed)] == ["asks", "new", "works", "old", "gone"]
+    seen = [replace(agent, looked_at=True) if agent is new else agent for agent in listed]
+    assert [agent.name for agent in attention.by_attention(seen)] == ["asks", "old", "works", "gone", "new"]
 
 
 def test_an_ended_agent_is_left_out_once_replaced() -> None:
@@ -103,7 +129,7 @@ def test_unknown_token_counts_are_not_zero() -> None:
     ("agent", "stands", "told"),
     [
         (one(states.RUNNING), "suspended", "suspended: "),
-        (one(states.COMPLETED), "suspended", "suspended: done"),
+        (one(states.COMPLETED), "suspended", "suspended: idle"),
         (one(states.UNKNOWN), "suspended", "suspended: unknown"),
         (one(states.WAITING), "asks", "suspended: asks"),
         (one(states.FAILED), "failed", "suspended: failed"),
@@ -126,14 +152,15 @@ def test_a_suspended_agent_keeps_a_standing_that_needs_a_person(agent: Agent, st
 @pytest.mark.parametrize(
     ("agent", "stands", "group"),
     [
-        (one(states.DEAD, ended=True), "ended", "Done"),
-        (one(states.FAILED, ended=True), "ended", "Done"),
+        (one(states.DEAD, ended=True), "done", "Done"),
+        (one(states.FAILED, ended=True), "done", "Done"),
         (one(states.FAILED), "failed", "Needs you"),  # it still runs
         (one(states.WAITING), "asks", "Needs you"),
         (one(states.RUNNING, claim="other"), "intrudes", "Needs you"),
     ],
 )
-def test_a_dead_agent_counts_as_ended_once_looked_at(agent: Agent, stands: str, group: str) -> None:
+def test_a_dead_agent_counts_as_done_once_looked_at(agent: Agent, stands: str, group: str) -> None:
     seen = replace(agent, looked_at=True)
-    assert (attention.standing(seen), attention.group(seen)) == (stands, group)
-    assert attention.needs_attention(agent) and attention.needs_attention(seen) == (stands != "ended")
+    assert (attention.standing(seen), snapshot_json.agent_data(seen)["group"]) == (stands, group)
+    assert attention.word(seen) == attention.standing(agent), "the word stays"
+    assert attention.needs_attention(agent) and attention.needs_attention(seen) == (stands != "done")

@@ -65,7 +65,7 @@ def test_narrow_lines_have_the_specified_form() -> None:
         "  • src/api.ts (2s ago)",
         "feat-ui (gemini-2)",
         "  ✓ 1 commit ahead",
-        "fix-bug (human)",
+        "fix-bug (unclaimed)",
         "  ⚠ 2 uncommitted",
         "  • src/bug.rs (1s ago)",
     ]
@@ -83,21 +83,21 @@ def test_narrow_lines_of_unusual_states() -> None:
         "\n".join(worktree_table.status_table([one], 60, NOW)) for one in (rebasing, fresh, gone, lost, stale, BROKEN)
     ]
     assert shown == [
-        "fix-bug (human)\n  ↓ 2 commits behind\n  … rebase in progress\n  ✗ 1 conflict\n  ⚠ 2 uncommitted",
-        "fix-bug (human)\n  ✓ 2 commits ahead of main\n  ↓ 1 commit behind main\n  • src/bug.rs (1s ago)",
+        "fix-bug (unclaimed)\n  ↓ 2 commits behind\n  … rebase in progress\n  ✗ 1 conflict\n  ⚠ 2 uncommitted",
+        "fix-bug (unclaimed)\n  ✓ 2 commits ahead of main\n  ↓ 1 commit behind main\n  • src/bug.rs (1s ago)",
         "feat-api (claude-1)\n  ? upstream origin/feat/api is gone",
-        "fix-bug (human)\n  ✗ missing: its folder is gone",
+        "fix-bug (unclaimed)\n  ✗ missing: its folder is gone",
         "feat-api (claude-1 (stale))\n  ✗ locked: on a stick\n  ✓ clean",
-        "odd (human)\n  ? git status failed in /w/odd: bad index",
+        "odd (unclaimed)\n  ? git status failed in /w/odd: bad index",
     ]
 
 
 def test_a_wide_terminal_gets_a_table() -> None:
     assert worktree_table.status_table([API, BUG, BROKEN], None, NOW) == [
-        "Name      Owner     Branch      Upstream  Trunk  Staged  Changed  New  Conflicts  Commit  Last change    Note",
-        "feat-api  claude-1  feat/api    ↑3        ↑3 ↓1                                       3m",
-        "fix-bug   human     fix/bug     =                     1        1                      2h  src/bug.rs 1s",
-        "odd       human     (detached)  ?         ?           ?        ?    ?          ?       ?"
+        "Name      Owner      Branch      Upstream  Trunk  Staged  Changed  New  Conflicts  Commit  Last change    Note",
+        "feat-api  claude-1   feat/api    ↑3        ↑3 ↓1                                       3m",
+        "fix-bug   unclaimed  fix/bug     =                     1        1                      2h  src/bug.rs 1s",
+        "odd       unclaimed  (detached)  ?         ?           ?        ?    ?          ?       ?"
         "                 git status failed in /w/odd: bad index",
     ]
 

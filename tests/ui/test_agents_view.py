@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from imi_monitor.model import agent as states
 from imi_monitor.model.agent import SessionFacts, ToolCall
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.mux import multiplexer
+from imi_monitor.store import agents as registered
+from imi_monitor.store import db
 from imi_monitor.ui import agent_cells, agent_row, filters
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.panels.agents_panel import agent_of_row
@@ -28,11 +31,13 @@ from imi_monitor.ui.views.agents_view import AgentsView
 from imi_monitor.ui.views.explain_view import ExplainView, explanation_lines
 from imi_monitor.ui.views.peek_view import PeekView, drawn_line
 from imi_monitor.ui.widgets.key_bar import KeyBar
+from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import ROOT
 from tests.ui import sample_agents as made
 from tests.ui import sample_snapshots
 from tests.ui.payloads import PAYLOADS, bad_characters
 from tests.ui.pilot_kit import screen_text, toasts, wait_until
+from tests.ui.sample_snapshots import ago
 from tests.ui.snapshot_kit import stand_still
 
 Play = Callable[[ImiApp, Pilot[Any], sample_snapshots.FakeEngine], Awaitable[None]]
@@ -90,7 +95,7 @@ def test_agents_that_need_attention_are_on_top_of_both_lists() -> None:
         shown = [agent_of_row(row.key) for row in app.home.panel(3).lines.rows]
         assert shown[:4] == ["codex:asks", made.ASKS.id, made.INTRUDER.id, made.FAILED.id]
         assert None in shown[len(app.home.shown.agents) :], "waiters come last"  # type: ignore[union-attr]
-        for words in ("2 asking", "1 intruder", "1 failed", "3 working"):
+        for words in ("2 ask", "1 intrudes", "1 failed", "3 work"):
             assert words in head(app)
 
     played(play, made.trouble())
@@ -106,7 +111,7 @@ def test_agents_that_need_attention_are_on_top_of_both_lists() -> None:
                 "asks: Bash npm test",
                 "codex-3 intrudes",
                 "failed: API Error",
-                "done: All 12",
+                "idle: All 12",
                 "claude-1 +1",
                 "(claude-2) +1",
                 "12k tok",
@@ -158,7 +163,7 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
             "asks: Bash npm test · permission: it writes",
         ),
         (replace(made.ASKS, truth=replace(made.ASKS.truth, tool=None, detail=None)), "asks: something"),
-        (made.UNCLAIMED, "plans · review this pull request"),
+        (made.UNCLAIMED, "planning · review this pull request"),
         (made.GUESSED, "unknown: nothing tells what it does"),
         (
             replace(made.GUESSED, facts=SessionFacts(format_note="unknown (format) claude 9.9.9: a record")),
@@ -166,15 +171,15 @@ def test_a_claim_without_an_agent_is_shown_below_and_one_with_an_agent_is_not_sh
         ),
         (made.FAILED, "failed: API Error: 529 overloaded, limit reached"),
         (made.DEAD, "dead: its process is gone, in bash cargo test"),
-        (made.DONE, "done: All 12 tests pass; the change log has an entry."),
+        (made.DONE, "idle: All 12 tests pass; the change log has an entry."),
         (
             replace(made.DONE, truth=replace(made.DONE.truth, detail=states.NOTHING_ASKED), facts=SessionFacts()),
             "ready",
         ),
-        (made.ENDED, "ended"),
+        (made.ENDED, "done"),
         (
             replace(made.EDITS, truth=replace(made.EDITS.truth, state=states.CANCELLED, tool=None, detail="Esc")),
-            "stopped: Esc",
+            "idle: Esc",
         ),
         (replace(made.TESTS, truth=replace(made.TESTS.truth, confidence=states.GUESS)), "~Bash pytest -q"),
         (replace(made.TESTS, truth=replace(made.TESTS.truth, confidence=states.GUESS, tool=None)), "~works"),
@@ -332,8 +337,7 @@ def test_peek_keys_go_to_other_and_waiting_agents(tmp_path: Path) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
         await pilot.press("space")
         await wait_until(
-            pilot,
-            lambda: "◆ codex-2 · review-123" in screen_text(app) and "waits for you: question" in screen_text(app),
+            pilot, lambda: "◆ codex-2 · review-123" in screen_text(app) and "asks: question" in screen_text(app)
         )
         await pilot.press("w")
         await wait_until(pilot, lambda: "◆ gemini-2 · feat-ui" in screen_text(app))
@@ -474,18 +478,81 @@ def test_leads_view_groups_all_agents_and_sums_up_today(tmp_path: Path) -> None:
         text = screen_text(app)
         places = [
             text.index(f"\n {group} ")
-            for group in ("Needs you 4", "Working 2", "Unknown 1", "Idle 1", "Done 1", "Dead 1")
+            for group in (
+                "asks 2",
+                "intrudes 1",
+                "failed 1",
+                "newest death 1",
+                "works 2",
+                "unknown 1",
+                "idle 1",
+                "done 1",
+            )
         ]
         assert places == sorted(places)
         assert "10 agents in 6 worktrees" in text and "10 sessions" in text and "worked 4m" in text
         feed.publish(replace(made.at_work(), seq=3))
         await wait_until(
-            pilot, lambda: "5 agents in 5 worktrees" in screen_text(app) and "Dead" not in screen_text(app)
+            pilot, lambda: "5 agents in 5 worktrees" in screen_text(app) and "newest death" not in screen_text(app)
         )
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 
     played(play, world, database)
+
+
+def test_deaths_do_not_push_down_what_is_alive_and_one_key_marks_all_as_seen(tmp_path: Path) -> None:
+    deaths = [
+        replace(
+            made.DEAD,
+            id=f"dead:{age}",
+            name=f"dead-{age}",
+            key=made.key(place),
+            truth=replace(made.DEAD.truth, since=ago(age)),
+        )
+        for age, place in ((900, "devops-ci"), (30, "feat-ui"), (500, "review-123"))
+    ]
+    world = made.with_agents(sample_snapshots.busy(), *deaths, made.EDITS)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
+        await wait_until(pilot, lambda: "3 dead" in screen_text(app))
+        assert app.home.facts is not None
+        needing = {tree.key.worktree for tree in app.home.worktrees.listed if app.home.facts.needs_attention(tree)}
+        assert "feat-ui" in needing and not {"devops-ci", "review-123"} & needing
+        await pilot.press("A")
+        await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and "newest death 1" in screen_text(app))
+        keys = [row.key for row in app.screen.query_one(RowList).rows]
+        order = ["group\0newest death", "dead:30", "group\0works", made.EDITS.id, "group\0dead"]
+        assert [key for key in keys if key in order] == order and set(keys[-2:]) == {"dead:500", "dead:900"}
+        await pilot.press("C")
+        await wait_until(pilot, lambda: "3 agents marked as seen" in screen_text(app))
+        assert sorted(feed.looked_at_them) == sorted(one.id for one in deaths)
+        feed.publish(
+            made.with_agents(sample_snapshots.busy(), *(replace(one, looked_at=True) for one in deaths), made.EDITS)
+        )
+        await wait_until(pilot, lambda: "dead 3" in screen_text(app) and "newest death" not in screen_text(app))
+
+    played(play, world, str(tmp_path / "iMi.db"))
+
+
+def test_the_leads_view_groups_by_team_and_by_worktree(tmp_path: Path, own_home: Path) -> None:
+    database = str(tmp_path / "iMi.db")
+    with closing(db.connect(database)) as connection:
+        db.transact(connection, registered.mark_seen, "codex-2", "here", ago(0))
+        db.transact(connection, registered.describe, "codex-2", {"team": "web\x1b"})
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
+        await pilot.press("A")
+        await wait_until(pilot, lambda: isinstance(app.screen, AgentsView) and "0 sessions" in screen_text(app))
+        await pilot.press("b")
+        await wait_until(pilot, lambda: "by team" in screen_text(app) and "without a team 9" in screen_text(app))
+        assert "web\\x1b 1" in screen_text(app)
+        await pilot.press("b")
+        await wait_until(pilot, lambda: "by worktree" in screen_text(app) and "feat-api 2" in screen_text(app))
+        await pilot.press("b")
+        await wait_until(pilot, lambda: "asks 2" in screen_text(app) and "by worktree" not in screen_text(app))
+
+    played(play, made.trouble(), database)
 
 
 def test_keys_of_the_leads_view(tmp_path: Path) -> None:
@@ -515,7 +582,7 @@ def test_keys_of_the_leads_view(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        ("is:asking", {"codex-2", "gemini-2"}),
+        ("is:asks", {"codex-2", "gemini-2"}),
         ("is:waiting @gem", {"gemini-2"}),
         ("is:intruder", {"codex-3"}),
         ("is:dead", {"opencode-1"}),
@@ -637,7 +704,7 @@ def test_a_suspended_agent_is_marked_in_every_view(tmp_path: Path, width: int) -
             width
         ]  # at 100 a row has no such column
         await wait_until(
-            pilot, lambda: told in screen_text(app) and "‖" in screen_text(app) and "working" not in screen_text(app)
+            pilot, lambda: told in screen_text(app) and "‖" in screen_text(app) and "1 works" not in screen_text(app)
         )
         feed.publish(going_on)
         await wait_until(

@@ -29,7 +29,7 @@ def test_every_width_shows_the_worktrees(repo: Repo, size: tuple[int, int]) -> N
             await wait_until(
                 pilot, lambda: "⚠ 1 uncommitted" in screen_text(app) and "✓ 1 commit ahead" in screen_text(app)
             )
-            assert "feat-api (human)" in screen_text(app)
+            assert "feat-api (unclaimed)" in screen_text(app)
         else:
             await wait_until(pilot, lambda: "✎1" in screen_text(app) and "↑1" in screen_text(app))
 

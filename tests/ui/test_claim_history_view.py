@@ -104,10 +104,10 @@ def test_the_queue_is_live(repo: Repo, size: tuple[int, int]) -> None:
         await wait_until(pilot, lambda: "2 agents wait for 1 worktree" in screen_text(app))
         text = screen_text(app)
         assert text.index("1. gemini-1") < text.index("2. codex-1")
-        assert "claude-1 holds it for" in text
+        assert "claude-1 has held it for" in text
         await asyncio.to_thread(imi, "release", "feat-api", "--agent", "claude-1", cwd=repo.path)
         await wait_until(
-            pilot, lambda: "gemini-1 holds it for" in screen_text(app) and "1. codex-1" in screen_text(app)
+            pilot, lambda: "gemini-1 has held it for" in screen_text(app) and "1. codex-1" in screen_text(app)
         )
 
     with waiting(repo, "feat-api", "gemini-1", "codex-1"):

@@ -38,17 +38,19 @@ def found(text: str) -> set[str]:
         ("FEAT", set()),  # an upper-case letter makes the case count
         ("!feat", {"fix-Bug", "devops-ci", "review-9"}),
         ("@codex", {"fix-Bug"}),
-        ("!@human", {"feat-api", "fix-Bug", "feat-ui"}),
+        ("@unclaimed", set()),  # no owner is called so
         ("type:feat", {"feat-api", "feat-ui", "feat-gone"}),
         ("repo:web", {"feat-ui"}),
         ("is:dirty", {"feat-api"}),
         ("is:clean", {"fix-Bug", "feat-ui", "devops-ci"}),  # what git could not tell is not clean
         ("is:claimed", {"feat-api", "fix-Bug", "feat-ui"}),
         ("is:free", {"devops-ci", "feat-gone", "review-9"}),
+        ("is:unclaimed", {"devops-ci", "feat-gone", "review-9"}),
         ("is:mine", {"feat-api"}),
         ("is:stale", {"fix-Bug"}),
         ("is:dead", {"feat-ui"}),
         ("is:busy", {"feat-api"}),
+        ("is:changing", {"feat-api"}),
         ("is:collides", {"feat-api", "fix-Bug"}),
         ("is:missing", {"feat-gone"}),
         ("is:asking", set()),
@@ -89,9 +91,12 @@ def test_worktrees_are_filtered_by_states_of_agents() -> None:
     def those(text: str) -> set[str]:
         return {tree.key.worktree for tree in WorktreeFilter(text).apply(facts, trees)}
 
-    assert those("is:asking") == {"feat-ui", "review-123"}
-    assert those("is:working") == {"feat-api", "fix-bug"}
-    assert those("is:intruded") == {"feat-api"}
+    for word in ("is:asks", "is:asking", "is:waiting"):
+        assert those(word) == {"feat-ui", "review-123"}
+    for word in ("is:works", "is:working"):
+        assert those(word) == {"feat-api", "fix-bug"}
+    for word in ("is:intrudes", "is:intruded"):
+        assert those(word) == {"feat-api"}
     assert those("is:failed") == {"devops-ci"}
     assert those("is:dead") == set(), "whose place another has taken is not what the worktree is about"
     assert those("@gemini") == {"feat-ui"}, "an agent that has left does not count"

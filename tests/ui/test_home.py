@@ -188,10 +188,10 @@ def test_layout_follows_the_width_and_keeps_the_selection(repo: Repo) -> None:
         for width, height, words in (
             (100, 30, "2 Git │"),
             (100, 40, "5 Events"),
-            (60, 20, "fix-bug (human)"),
+            (60, 20, "fix-bug (unclaimed)"),
             (39, 20, "imi needs 40×12"),
             (60, 11, "this is 60×11"),
-            (40, 12, "fix-bug (human)"),
+            (40, 12, "fix-bug (unclaimed)"),
             (140, 40, "5 Events"),
         ):
             await pilot.resize_terminal(width, height)
@@ -243,7 +243,7 @@ def test_next_selects_worktrees_that_need_a_person(repo: Repo) -> None:
         await select_worktree(app, "feat-ui")
         await pilot.press("w")
         assert selected_name(app) == "fix-bug"
-        await wait_until(pilot, lambda: "◌ silent" in screen_text(app) and "1 stale" in screen_text(app))
+        await wait_until(pilot, lambda: "◌ stale" in screen_text(app) and "1 stale" in screen_text(app))
 
     run_dashboard(repo, play)
 
@@ -355,7 +355,7 @@ def test_unwritable_layout_file_is_reported_once(repo: Repo, tmp_path: Path) -> 
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("s")
-        await wait_until(pilot, lambda: "cannot be remembered" in screen_text(app))
+        await wait_until(pilot, lambda: "layout of the dashboard cannot be saved" in screen_text(app))
         await pilot.press("s")
         app.exit()
 
@@ -396,7 +396,7 @@ def test_every_state_has_a_word_without_colours(repo: Repo, monkeypatch: pytest.
     imi("claim", "feat-api", "--agent", "claude-1", "--ttl", "0.1", cwd=repo.path)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: "◌ silent" in screen_text(app) and "✎1" in screen_text(app))
+        await wait_until(pilot, lambda: "◌ stale" in screen_text(app) and "✎1" in screen_text(app))
         colours = set()
         for strip in screen_strips(app):
             for segment in strip:

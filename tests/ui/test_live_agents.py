@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,25 +33,41 @@ def claude(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 def test_a_live_agent_is_shown_from_its_prompt_to_its_death(repo: Repo, claude: Claude) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: "(claude-1)" in screen_text(app))
+        await wait_until(pilot, lambda: "✓ claude-1" in screen_text(app))
         claude.do("prompt make the tokens last")
-        await wait_until(pilot, lambda: "1 working" in screen_text(app))
-        await pilot.press("slash", *"is:working", "enter")
+        await wait_until(pilot, lambda: "1 works" in screen_text(app))
+        await pilot.press("slash", *"is:works", "enter")
         await wait_until(pilot, lambda: [tree.key.worktree for tree in app.home.worktrees.listed] == ["feat-api"])
         await pilot.press("escape", "w", "space")
         await wait_until(pilot, lambda: isinstance(app.screen, PeekView) and "make the tokens last" in screen_text(app))
         claude.do("tool Bash rm -rf build")
         claude.do("ask")
-        await wait_until(pilot, lambda: "waits for you: permission for Bash rm -rf build" in screen_text(app))
+        await wait_until(pilot, lambda: "asks: permission for Bash rm -rf build" in screen_text(app))
         await pilot.press("escape")
-        await wait_until(pilot, lambda: "1 asking" in screen_text(app) and "asks: Bash rm -rf" in screen_text(app))
+        await wait_until(pilot, lambda: "1 asks" in screen_text(app) and "asks: Bash rm -rf" in screen_text(app))
         claude.do("register busy")
-        await wait_until(pilot, lambda: "1 working" in screen_text(app))
+        await wait_until(pilot, lambda: "1 works" in screen_text(app))
         claude.do("crash")
         claude.process.wait(LIMIT)
         await wait_until(pilot, lambda: "1 dead" in screen_text(app) and "✗ claude" in screen_text(app))
+        await pilot.press("C")
+        await wait_until(pilot, lambda: "1 dead" not in screen_text(app) and "1 agent marked" in screen_text(app))
+        while (await asyncio.to_thread(imi, "agents", "--json", cwd=repo.path)).data["count"]:
+            await asyncio.sleep(0.05)  # the registry keeps it
 
     run_dashboard(repo, play)
+
+
+def test_all_deaths_are_marked_as_seen_from_the_command_line(repo: Repo, claude: Claude) -> None:
+    claude.do("prompt go")
+    claude.do("crash")
+    claude.process.wait(LIMIT)
+    (dead,) = imi("agents", "--json", cwd=repo.path).data["agents"]
+    assert dead["state"] == "dead"
+    marked = imi("agents", "seen", "--json", cwd=repo.path).data
+    assert (marked["marked"], marked["count"]) == ([dead["name"]], 1)
+    assert imi("agents", "--json", cwd=repo.path).data["count"] == 0
+    assert imi("agents", "seen", cwd=repo.path).out == "no agent died or failed unseen\n"
 
 
 def test_a_live_intruder_is_reported(repo: Repo, claude: Claude) -> None:
@@ -58,7 +75,7 @@ def test_a_live_intruder_is_reported(repo: Repo, claude: Claude) -> None:
     claude.do("prompt go")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: "1 intruder" in screen_text(app) and "claude-1 intrudes" in screen_text(app))
+        await wait_until(pilot, lambda: "1 intrudes" in screen_text(app) and "claude-1 intrudes" in screen_text(app))
         await pilot.press("E")
         await wait_until(pilot, lambda: "codex-1 holds feat-api: this one intrudes" in screen_text(app))
 

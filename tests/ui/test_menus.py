@@ -109,8 +109,8 @@ def test_the_help_lists_every_key_and_runs_its_command(repo: Repo) -> None:
         listed = {row.key for row in shown.lines.rows}
         assert {command.word for command in app.commands if command.key} <= listed
         assert "is:dirty" in listed
-        await pilot.press(*"is:free", "enter")
-        await wait_until(pilot, lambda: app.home.worktrees.filter.text == "is:free")
+        await pilot.press(*"is:unclaimed", "enter")
+        await wait_until(pilot, lambda: app.home.worktrees.filter.text == "is:unclaimed")
         await opened(app, pilot, "question_mark")
         await pilot.press("question_mark")
         await wait_until(pilot, lambda: app.screen is app.home)

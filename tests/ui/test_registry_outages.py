@@ -54,14 +54,14 @@ def test_a_copy_in_the_place_of_the_registry_is_shown(world: Repo, registry: Pat
     registry_faults.copy_registry(registry, copy)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_for_owners(app, pilot, "keeper", "human")
+        await wait_for_owners(app, pilot, "keeper", "unclaimed")
         await pilot.press("t")  # the events view
         await wait_until(pilot, lambda: len(app.screen_stack) == 2, 60)
         registry_faults.replace_registry(registry, copy)
         assert imi("release", "feat-one", "--agent", "keeper", cwd=world.path).code == 0
         assert imi("claim", "feat-two", "--agent", "new", cwd=world.path).code == 0
-        await wait_for_owners(app, pilot, "human", "new")
-        await wait_for_text(app, pilot, "worktree.claimed feat-two new")
+        await wait_for_owners(app, pilot, "unclaimed", "new")
+        await wait_for_text(app, pilot, "new claimed feat-two")
         assert app.home.snapshot is not None and app.home.snapshot.registry.replaced == 1
 
     run_dashboard(world, play)
@@ -73,7 +73,7 @@ def test_every_fault_is_shown_until_it_is_repaired(world: Repo, registry: Path, 
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         for reason, fault in FAULTS.items():
-            await wait_for_owners(app, pilot, "keeper", "human")
+            await wait_for_owners(app, pilot, "keeper", "unclaimed")
             fault(registry)
             await wait_for_owners(app, pilot, "?", "?")
             await wait_for_text(app, pilot, "claims unknown")
@@ -82,7 +82,7 @@ def test_every_fault_is_shown_until_it_is_repaired(world: Repo, registry: Path, 
             if registry.is_dir():
                 registry.rmdir()
             registry_faults.replace_registry(registry, copy)
-        await wait_for_owners(app, pilot, "keeper", "human")
+        await wait_for_owners(app, pilot, "keeper", "unclaimed")
         await wait_until(pilot, lambda: "claims unknown" not in screen_text(app), 60)
 
     run_dashboard(world, play)
@@ -95,12 +95,12 @@ def test_a_read_only_registry_is_shown(world: Repo, registry: Path, monkeypatch:
     monkeypatch.setattr(registry_file.os, "access", lambda path, mode: str(path) not in protected and real(path, mode))
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_for_owners(app, pilot, "keeper", "human")
+        await wait_for_owners(app, pilot, "keeper", "unclaimed")
         protected.append(str(registry.parent))
         await wait_for_owners(app, pilot, "?", "?")
         assert app.home.snapshot is not None and "is read-only" in (app.home.snapshot.registry.problem or "")
         protected.clear()
-        await wait_for_owners(app, pilot, "keeper", "human")
+        await wait_for_owners(app, pilot, "keeper", "unclaimed")
 
     run_dashboard(world, play)
 
@@ -125,7 +125,7 @@ def test_a_dashboard_started_on_a_damaged_registry_works_from_git(world: Repo, r
         await wait_until(pilot, lambda: len(app.screen_stack) == 2, 60)
         await pilot.press("escape")
         registry_faults.replace_registry(registry, copy)
-        await wait_for_owners(app, pilot, "keeper", "human")
+        await wait_for_owners(app, pilot, "keeper", "unclaimed")
         await pilot.press("c")
         await wait_until(pilot, lambda: len(app.screen_stack) == 2, 60)
 
@@ -134,7 +134,7 @@ def test_a_dashboard_started_on_a_damaged_registry_works_from_git(world: Repo, r
 
 def test_a_vanished_registry_is_not_made_again_by_the_dashboard(world: Repo, registry: Path) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_for_owners(app, pilot, "keeper", "human")
+        await wait_for_owners(app, pilot, "keeper", "unclaimed")
         for file in registry.parent.iterdir():
             file.unlink()  # its traces, too
         await wait_for_owners(app, pilot, "?", "?")
@@ -142,6 +142,6 @@ def test_a_vanished_registry_is_not_made_again_by_the_dashboard(world: Repo, reg
         assert not registry.exists()
         assert imi("doctor", "--new-registry", cwd=world.path).code in (0, 1)
         assert imi("claim", "feat-two", "--agent", "new", cwd=world.path).code == 0
-        await wait_for_owners(app, pilot, "human", "new")
+        await wait_for_owners(app, pilot, "unclaimed", "new")
 
     run_dashboard(world, play)

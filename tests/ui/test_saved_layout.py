@@ -11,7 +11,7 @@ from imi_monitor import paths
 from imi_monitor.ui import saved_layout
 from imi_monitor.ui.saved_layout import SavedLayout
 
-FULL = SavedLayout("dirty", True, "owner", ("human",), "is:dirty", "imi-light", 4, True, 2.0)
+FULL = SavedLayout("dirty", True, "owner", ("unclaimed",), "is:dirty", "imi-light", 4, True, 2.0)
 
 
 def test_layout_is_saved_and_loaded_unchanged(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def opened(repo: Repo, *words: str, code: str = "", size: tuple[int, int] = (100
     argv = patched(code, "monitor", *words) if code else imi("monitor", *words)
     terminal = Terminal(argv, cwd=repo.path, size=size)
     try:
-        terminal.until(lambda: b"human" in terminal.output and "?2048" in terminal.modes_left())
+        terminal.until(lambda: b"unclaimed" in terminal.output and "?2048" in terminal.modes_left())
     except BaseException:
         terminal.__exit__()
         raise
@@ -217,7 +217,7 @@ def test_suspend_to_the_shell_and_resume(repo: Repo, how: str) -> None:  # T1
     """Below a shell with job control: stopped, the terminal is the shell's; continued, everything is painted again."""
     argv = [sys.executable, "-c", SHELL, *imi("monitor")]
     with Terminal(argv, cwd=repo.path) as terminal:
-        terminal.until(lambda: b"human" in terminal.output and "?2048" in terminal.modes_left())
+        terminal.until(lambda: b"unclaimed" in terminal.output and "?2048" in terminal.modes_left())
         child = int(terminal.text.split("child ")[1].split()[0])
         for round_ in range(1, 4):
             if how == "key":
@@ -230,7 +230,7 @@ def test_suspend_to_the_shell_and_resume(repo: Repo, how: str) -> None:  # T1
                 assert terminal.modes_left() == set()
             seen = len(terminal.output)
             terminal.send(b"\n")
-            terminal.until(lambda: b"human" in terminal.output[seen:])  # noqa: B023
+            terminal.until(lambda: b"unclaimed" in terminal.output[seen:])  # noqa: B023
             terminal.until(lambda: "?1049" in terminal.modes_left())
         terminal.send(b"q")
         terminal.until(b"ENDED 0 True")
@@ -242,7 +242,7 @@ def stop_and_go(terminal: Terminal) -> None:
     painted before that is no sign that it goes on."""
     seen = len(terminal.output)
     terminal.send(b"\x1a")
-    terminal.until(lambda: b"human" in terminal.output[seen:].partition(b"\x1b[?1049h")[2])
+    terminal.until(lambda: b"unclaimed" in terminal.output[seen:].partition(b"\x1b[?1049h")[2])
 
 
 def test_suspend_without_a_shell_is_ignored(repo: Repo) -> None:

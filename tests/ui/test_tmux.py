@@ -39,7 +39,7 @@ def test_claim_release_remove_undo_review(
         assert holder(forge) == "ada-1"
 
         assert ran("release", "feat-api", "--agent", "ada-1", cwd=forge.app.path).code == 0  # another process
-        tmux.until(lambda now: owned(now, "human"))
+        tmux.until(lambda now: owned(now, "unclaimed"))
 
         select(tmux, "feat-api")
         tmux.keys("D")  # remove
@@ -47,13 +47,13 @@ def test_claim_release_remove_undo_review(
         assert "Remove feat-api" in tmux.screen()
         tmux.keys("Tab", "Enter")  # from the harmless button to the other one
         tmux.until(lambda _: not api.exists())
-        tmux.until(lambda now: not owned(now, "human") and "Remove feat-api" not in now)  # the dialog is gone
+        tmux.until(lambda now: not owned(now, "unclaimed") and "Remove feat-api" not in now)  # the dialog is gone
 
         tmux.keys("U")  # undo
         tmux.asked()
         tmux.keys("Enter")
         tmux.until(lambda _: (api / "README.md").exists())
-        tmux.until(lambda now: owned(now, "human") and "Cancel" not in now)
+        tmux.until(lambda now: owned(now, "unclaimed") and "Cancel" not in now)
 
         tmux.keys("v")  # review
         tmux.asked()
@@ -63,7 +63,7 @@ def test_claim_release_remove_undo_review(
         tmux.until(lambda _: tmux.value("window_name") == "review-123")  # a shell in the new worktree
         assert Path(tmux.value("pane_current_path")).name == "review-123"
         tmux.select_first_window()
-        tmux.until(lambda now: owned(now, "human", "review-123") and "Cancel" not in now)
+        tmux.until(lambda now: owned(now, "unclaimed", "review-123") and "Cancel" not in now)
         worktrees = ran("list", "--json", cwd=forge.app.path).data["worktrees"]
         review = next(row for row in worktrees if row["worktree_name"] == "review-123")
         assert (Path(review["path"]) / "feat-add-auth.txt").exists()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import ownership
-from imi_monitor.model import times
+from imi_monitor.model import names, times
+from imi_monitor.model.attempt import NEXT_TASK
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claim_history, claim_queue, claims
 
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
     from imi_monitor.store.claim_queue import WaiterRow
     from imi_monitor.store.claims import Claim
 
-ENDINGS = {
-    "died": "died",
-    "forced": "taken by force",
+_ENDINGS = {
+    "died": "its process died",
+    "forced": "taken by force by {by}",
     "given_back": "given back",
-    "released": "released",
-    "reserved": "ended by imi",
-    "taken_over": "taken over",
+    NEXT_TASK: "continued with the next task",
+    "released": "released{by_another}",
+    "reserved": "ended by an operation of imi",
+    "taken_over": "taken over by {by}",
+    "worktree_missing": "released when {by} forgot the missing worktree",
+    "worktree_removed": "released when {by} removed the worktree",
 }
 
 
@@ -31,17 +35,18 @@ class ClaimsAction(Action):
     group = "Claims"
     label = "Claims"
     help = "list the owner of each claimed worktree; with --history, earlier owners"
-    more = "Shows all repositories of the registry, or the one given with --repo."
+    more = OF_REPOSITORY
     options = (
         Option("history", "earlier claims, of one worktree or of all", value="NAME", optional_value=True),
         Option("limit", "the maximum number of grants (default: 100)", value="N", number=True),
+        ALL_REPOSITORIES,
     )
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         if request.flag("history"):
             return _history(context, request)
-        found = claims.list_held(context.connection, context.repo_filter())
+        found = claims.list_held(context.connection, context.repo_filter(request))
         waiting = claim_queue.list_waiters(context.connection)
         entries = [_entry(claim, waiting) for claim in found]
         lines = _table([_columns(claim, waiting) for claim in found]) or ["nothing is claimed"]
@@ -53,11 +58,13 @@ class QueueAction(Action):
     group = "Claims"
     label = "Queue"
     help = "list the agents that wait in line for a worktree"
+    more = OF_REPOSITORY
     arguments = (Argument("name", "the worktree (default: all)", optional=True),)
+    options = (ALL_REPOSITORIES,)
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
-        repo_name, name = context.repo_filter(), None
+        repo_name, name = context.repo_filter(request), None
         if request.text("name"):
             found = ownership.find(context, request)
             repo_name, name = found.repo_name or "", found.name
@@ -74,14 +81,40 @@ class QueueAction(Action):
 
 
 def _history(context: Context, request: Request) -> Outcome:
-    repo_name, name = context.repo_filter(), None
+    repo_name, name = context.repo_filter(request), None
     if request.text("history"):
         request.values["name"] = request.text("history")
         repo_name, name = _history_key(context, request)
     limit = request.whole("limit") or 100
     grants = claim_history.list_grants(context.connection, repo_name, name, limit)
-    lines = _table([_grant_columns(grant) for grant in grants]) or ["there is no history yet"]
-    return Outcome(lines, {"history": [_grant_data(grant) for grant in grants], "count": len(grants)})
+    by_epoch = {(grant.repo_name, grant.worktree_name, grant.epoch): grant for grant in grants}
+    endings = [_ending(grant, by_epoch) for grant in grants]
+    rows = [
+        _grant_columns(*pair)
+        for pair in zip(grants, endings, strict=True)
+        if not claims.is_reservation(pair[0].agent_id)
+    ]
+    entries = [_grant_data(*pair) for pair in zip(grants, endings, strict=True)]
+    return Outcome(_table(rows) or ["there is no history yet"], {"history": entries, "count": len(entries)})
+
+
+def _ending(grant: ClaimGrant, by_epoch: dict[tuple[str, str, int], ClaimGrant]) -> str:
+    """How the claim ended, in words. What an operation of imi did with it is the end of the operation's own grant."""
+    last = grant
+    if grant.ended == "reserved":
+        last = by_epoch.get((grant.repo_name, grant.worktree_name, grant.epoch + 1), grant)
+    if last.released_at is None:
+        return "holds it" if last is grant else f"{safe(last.agent_id)} is at work"
+    if last is not grant and last.ended == "given_back":
+        return f"interrupted by {safe(last.agent_id)}, then given back"
+    return end_text(last.ended or "ended", last.taken_by)
+
+
+def end_text(ended: str, taken_by: str | None) -> str:
+    """How a claim ended, and by whose act."""
+    by = "imi" if (taken_by or "").startswith(names.OURS) else safe(taken_by or "another", 40)
+    words = _ENDINGS.get(ended, safe(ended, 40))
+    return words.format(by=by, by_another=f" by {by}" if taken_by else "")
 
 
 def _history_key(context: Context, request: Request) -> tuple[str, str]:
@@ -120,7 +153,9 @@ def _waiting(claim: Claim, waiting: list[WaiterRow]) -> int:
 
 def _waiter_columns(waiter: WaiterRow, place: int, holder: Claim | None) -> list[str]:
     suspended = "" if waiter.ready else "suspended"
-    behind = f"{safe(holder.agent_id or '?')} has it for {times.age_of(holder.claimed_at)}" if holder else "it is free"
+    behind = (
+        f"{safe(holder.agent_id or '?')} has held it for {times.age_of(holder.claimed_at)}" if holder else "it is free"
+    )
     return [
         safe(waiter.worktree_name),
         str(place),
@@ -149,9 +184,7 @@ def _waiter_data(waiter: WaiterRow, place: int, holder: Claim | None) -> dict[st
     }
 
 
-def _grant_columns(grant: ClaimGrant) -> list[str]:
-    ended = "holds it" if grant.released_at is None else ENDINGS.get(grant.ended or "", safe(grant.ended or "ended"))
-    by = f"by {safe(grant.taken_by)}" if grant.taken_by else ""
+def _grant_columns(grant: ClaimGrant, ending: str) -> list[str]:
     begun = grant.claimed_at[:19].replace("T", " ")
     return [
         safe(grant.worktree_name),
@@ -159,16 +192,15 @@ def _grant_columns(grant: ClaimGrant) -> list[str]:
         safe(grant.agent_id),
         begun,
         times.age(_held_seconds(grant)),
-        ended,
-        by,
+        ending,
         safe(grant.reason or "", 80),
         safe(grant.task_id or "", 40),
         safe(grant.repo_name),
     ]
 
 
-def _grant_data(grant: ClaimGrant) -> dict[str, object]:
-    return {**vars(grant), "held_seconds": _held_seconds(grant)}
+def _grant_data(grant: ClaimGrant, ending: str) -> dict[str, object]:
+    return {**vars(grant), "held_seconds": _held_seconds(grant), "ending": ending}
 
 
 def _held_seconds(grant: ClaimGrant) -> float | None:

@@ -6,10 +6,10 @@ Following costs little: the log is read only when SQLite's change counter shows 
 from __future__ import annotations
 
 from imi_monitor.actions import time_format, worktree_lookup
-from imi_monitor.actions.action import Action, Option, Outcome
+from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, Option, Outcome
 from imi_monitor.actions.registry_outage import follow_commits
 from imi_monitor.fast import json_writer
-from imi_monitor.model import names
+from imi_monitor.model import event_text, names
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, events, repositories
 from imi_monitor.store.registry_identity import RegistryIdentity
@@ -47,7 +47,7 @@ class EventQuery:
             self.seq,
             kinds=self.kinds,
             after=self.after,
-            repo_name=self.repo_name,
+            repositories=None if self.repo_name is None else (self.repo_name,),
             worktree_name=self.worktree_name,
             limit=limit,
             newest=newest,
@@ -60,9 +60,10 @@ class EventsAction(Action):
     label = "Events"
     examples = (("imi events --follow --type 'worktree.*'", "print events of worktrees as they happen"),)
     help = "list the events: claims, new, removed and synced worktrees, sessions"
-    more = """
-    Without options the last 50 events; `--follow` starts with the last 10 and prints new ones until Ctrl-C.
-    `--json` prints one object per line; --since with its `seq` continues after it.
+    more = f"""
+    {OF_REPOSITORY} Without options the last 50 events; `--follow` starts with the last 10 and prints new ones until Ctrl-C.
+    Of the past of a session only the newest event is printed. `--json` prints every event as one object per line, with
+    kind and data; --since with its `seq` continues after it.
     """
     options = (
         Option("follow", "print new events until Ctrl-C", aliases=("f",)),
@@ -70,6 +71,7 @@ class EventsAction(Action):
         Option("type", "only events of this kind: worktree.claimed, worktree.*; several with commas", value="TYPE"),
         Option("worktree", "only events of this worktree, which may be removed", value="NAME", aliases=("w",)),
         Option("limit", "the maximum number of past events", value="N", number=True, aliases=("n",)),
+        ALL_REPOSITORIES,
     )
     changes = False
     streams = True
@@ -87,11 +89,11 @@ class EventsAction(Action):
         except KeyboardInterrupt:
             if not follow:
                 raise  # Ctrl-C is the way to end --follow
-        return Outcome([] if shown or follow else ["no events" + (" of that kind" if request.values else " yet")])
+        return Outcome([] if shown or follow else ["no events" + (" of that kind" if request.narrows else " yet")])
 
 
 def _query(context: Context, request: Request) -> EventQuery:
-    repo = context.repo_filter()
+    repo = context.repo_filter(request)
     seq, after = _since(request.text("since"))
     worktree = request.text("worktree")
     if worktree is not None:
@@ -136,11 +138,20 @@ def _follow(context: Context, query: EventQuery, many: bool) -> None:
     follow_commits(context, show, _POLL_SECONDS)
 
 
-def page(context: Context, *, behind: int = 0, before: int | None = None, limit: int = _PAGE) -> list[Event]:
-    """One page of the log: the last events before number `before`, or those after number `behind`."""
+def page(
+    context: Context,
+    *,
+    behind: int = 0,
+    before: int | None = None,
+    limit: int = _PAGE,
+    repositories: tuple[str, ...] | None = None,
+) -> list[Event]:
+    """One page of the log of these repositories: the last events before number `before`, or those after `behind`."""
     found: list[Event] = db.read(
         context.connection,
-        lambda inner: events.list_events(inner, behind, before=before, limit=limit, newest=behind == 0),
+        lambda inner: events.list_events(
+            inner, behind, before=before, limit=limit, newest=behind == 0, repositories=repositories
+        ),
     )
     return found
 
@@ -155,8 +166,10 @@ def clock(event: Event) -> str:
 
 
 def _print(context: Context, page: list[Event], many: bool) -> int:
+    shown = {one.event.seq: one for one in event_text.fold([events.to_model(event) for event in page])}
     for event in page:
-        context.emit(line(event, with_repo=many), entry(event))
+        one = shown.get(event.seq)
+        context.emit(None if one is None else line(one, event, with_repo=many), entry(event))
     return len(page)
 
 
@@ -176,14 +189,11 @@ def entry(event: Event) -> dict[str, object]:
     }
 
 
-def line(event: Event, *, with_repo: bool = False) -> str:
-    """`14:02:09 worktree.claimed feat-api by claude-1 task=T-7`, with the date if it was not today."""
-    where = event.worktree_name or ""
-    if event.repo_name and (with_repo or not where):
-        where = f"{event.repo_name}/{where}" if where else event.repo_name
-    who = f"by {event.agent_id}" if event.agent_id else ""
-    words = [time_format.clock(event.occurred_at), event.type, where, who, *_details(_data(event))]
-    return " ".join(safe(word, 200) for word in words if word)
+def line(one: event_text.ShownEvent, event: Event, *, with_repo: bool = False) -> str:
+    """`14:02:09 claude-1 claimed feat-api for T-7`, with the date if it was not today."""
+    more = f" ({one.earlier} earlier)" if one.earlier else ""
+    undo = " (undo: imi undo)" if one.restorable else ""
+    return f"{clock(event)} {event_text.sentence(one.event, named=with_repo)}{more}{undo}"
 
 
 def _details(data: object) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from imi_monitor.actions import time_format
-from imi_monitor.model import times
+from imi_monitor.model import state_words, times
 from imi_monitor.model.text import safe
 from imi_monitor.store import session_events
 
@@ -28,7 +28,7 @@ _WORDS = {
     "answered": "answer",
     "failed": "failed",
     "cancelled": "stopped",
-    "completed": "done",
+    "completed": "finished",
     "compacted": "compacted",
     "ended": "ended",
     "diff": "wrote",
@@ -36,14 +36,6 @@ _WORDS = {
     "resumed": "resumed",
     "interrupted": "interrupted",
     "unknown": "unknown",
-}
-_STATUS_WORDS = {
-    "planning": "plans",
-    "running": "works",
-    "waiting_for_input": "asks",
-    "completed": "done",
-    "failed": "failed",
-    "cancelled": "stopped",
 }
 _SAME = timedelta(seconds=2)  # an event and a status change of the same meaning this close together are one
 MOST = 1000
@@ -114,7 +106,7 @@ def _line(row: session_events.SessionEvent, whole: bool) -> TimelineLine:
         named = tuple(str(each) for each in files) if isinstance(files, list) else ()
         return replace(made, text=", ".join(named), files=named)
     if row.kind == "status":
-        return replace(made, word=_STATUS_WORDS.get(row.status or "", row.status or ""))
+        return replace(made, word=state_words.of_status(row.status or ""))
     return replace(made, text=made.text or _text(about.get("tool")) or "")
 
 

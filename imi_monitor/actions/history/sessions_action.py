@@ -6,18 +6,17 @@ The options and filters here are shared with `imi tasks` and `imi stats`.
 from __future__ import annotations
 
 from imi_monitor.actions import time_format, worktree_lookup
-from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, Argument, Option, Outcome
 from imi_monitor.actions.history import session_timeline
 from imi_monitor.actions.registry_outage import follow_commits
 from imi_monitor.actions.status import status_action
 from imi_monitor.model import amounts, names, times
-from imi_monitor.model.agent import WAITING
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_history, db, session_events, sessions
 from imi_monitor.store.registry_identity import RegistryIdentity
-from imi_monitor.store.sessions import STATE_WORDS, SessionFilter, SessionRow
+from imi_monitor.store.sessions import OLD_STATE_WORDS, STATE_WORDS, SessionFilter, SessionRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _DEFAULT_LIMIT = 50
 _DEFAULT_LINES = 200
 _POLL_SECONDS = 0.1
-_STATES = {"waiting": WAITING, "asks": WAITING, "asking": WAITING}
 WORKTREE = Option("worktree", "only in this worktree, which may be removed", value="NAME", aliases=("w",))
 LIMIT = Option(
     "limit", f"the maximum number (default: {_DEFAULT_LIMIT}, without --since)", value="N", number=True, aliases=("n",)
@@ -54,7 +52,7 @@ class SessionsAction(Action):
     label = "Sessions"
     examples = (("imi sessions --state failed --since 2h", "the sessions that failed in the last two hours"),)
     help = "list the sessions of agents, newest first"
-    more = f"""Of all repositories, or the one given with --repo. States: {", ".join(STATE_WORDS)}. The setting
+    more = f"""{OF_REPOSITORY} States: {", ".join(STATE_WORDS)}. The setting
     sessions.keep_days says how long they are kept; `imi session show ID` prints one from its start."""
     options = (
         WORKTREE,
@@ -62,6 +60,7 @@ class SessionsAction(Action):
         AGENT,
         Option("state", "only in this state", value="STATE", choices=tuple(STATE_WORDS)),
         LIMIT,
+        ALL_REPOSITORIES,
     )
     changes = False
 
@@ -159,11 +158,12 @@ def worktree_name(context: Context, name: str, repo: str | None) -> str:
 
 def session_filter(context: Context, request: Request) -> SessionFilter:
     """The filter of the command line."""
-    repo = context.repo_filter()
+    repo = context.repo_filter(request)
     state = request.text("state")
-    state = _STATES.get(state, state) if state is not None else None
-    if state is not None and state not in STATE_WORDS:
-        raise UsageError(f"--state {safe(state)!r} is unknown: use one of {', '.join(STATE_WORDS)}", code="bad-option")
+    if state is not None and state not in (*STATE_WORDS, *OLD_STATE_WORDS):
+        raise UsageError(
+            f"{safe(state)!r} is not a state of sessions: use one of {', '.join(STATE_WORDS)}", code="bad-option"
+        )
     worktree = request.text("worktree")
     if worktree is not None:
         worktree = worktree_name(context, worktree, repo)
@@ -202,7 +202,7 @@ def _row(one: SessionRow, short: str, many: bool) -> list[str]:
         safe(short),
         safe(agent_name(one), 40),
         safe(one.worktree_name or "", 60),
-        _state(one),
+        one.state_word,
         times.age_of(one.ended_at or one.status_at),
         times.age_of(one.began_at),
         f"{tokens:,}" if known else "–",
@@ -211,13 +211,8 @@ def _row(one: SessionRow, short: str, many: bool) -> list[str]:
     ]
 
 
-def _state(one: SessionRow) -> str:
-    word = {WAITING: "asks"}.get(one.state, one.state)
-    return f"{word}, ended" if one.ended_at is not None and one.lost is None else word
-
-
 def _empty_reason(request: Request) -> str:
-    return " of that kind" if request.values else " yet: a dashboard or `imi watch` records them"
+    return " of that kind" if request.narrows else " yet: a dashboard or `imi watch` records them"
 
 
 def _head(one: SessionRow, files: list[str]) -> list[str]:
@@ -231,7 +226,10 @@ def _head(one: SessionRow, files: list[str]) -> list[str]:
         ("session", one.id),
         ("agent", _agent(one)),
         ("where", " of ".join(filter(None, (one.worktree_name, one.repo_name))) or one.cwd or "?"),
-        ("state", f"{_state(one)}{': ' + one.detail if one.detail else ''}, since {time_format.clock(one.status_at)}"),
+        (
+            "state",
+            f"{one.state_word}{': ' + one.detail if one.detail else ''}, since {time_format.clock(one.status_at)}",
+        ),
         ("model", one.model or "–"),
         ("began", time_format.clock(one.began_at)),
         ("ended", time_format.clock(one.ended_at) if one.ended_at else "–"),

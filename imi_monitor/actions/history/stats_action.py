@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from imi_monitor.actions import time_format
-from imi_monitor.actions.action import Action, Option, Outcome
+from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, Option, Outcome
 from imi_monitor.actions.history import sessions_action
 from imi_monitor.actions.history.session_commits import CommitCounts
 from imi_monitor.actions.status import status_action
@@ -84,7 +84,8 @@ class StatsAction(Action):
     label = "Statistics"
     examples = (("imi stats --by agent --since 7d", "the numbers of each agent for a week"),)
     help = "count tasks, sessions, time, failures, tokens, files and commits per agent and worktree"
-    more = """Tasks are those of `imi tasks`. Waiting means for a person; idle means between two turns. Tokens count whole
+    more = f"""{OF_REPOSITORY}
+    Tasks are those of `imi tasks`. Waiting means for a person; idle means between two turns. Tokens count whole
     sessions, also their part before this time. Commits are those of the worktree's branch made while the agent held its
     claim. A dash, or null with --json, means unknown."""
     options = (
@@ -92,6 +93,7 @@ class StatsAction(Action):
         sessions_action.WORKTREE,
         sessions_action.AGENT,
         Option("by", "one line for each of them", value="WHAT", choices=_BY),
+        ALL_REPOSITORIES,
     )
     changes = False
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from imi_monitor.actions import time_format
-from imi_monitor.actions.action import Action, Option, Outcome
-from imi_monitor.actions.claims.claims_action import ENDINGS
+from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, Option, Outcome
+from imi_monitor.actions.claims.claims_action import end_text
 from imi_monitor.actions.history import sessions_action
 from imi_monitor.actions.status import status_action
 from imi_monitor.model import attempt as model
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from imi_monitor.store.agents import AgentDescription
     from imi_monitor.store.sessions import SessionRow
 
-_ENDS = {
-    model.NEXT_TASK: "went on to the next",
-    "worktree_removed": "worktree removed",
-    "worktree_missing": "worktree missing",
-}
 _COLUMNS = (
     Column("Task", least=10),
     Column("Agent", least=14),
@@ -48,7 +43,8 @@ class TasksAction(Action):
     group = "Agents"
     label = "Tasks"
     help = "list the tasks of `imi claim --task` with their outcome, newest first"
-    more = f"""Outcomes: {", ".join(model.OUTCOMES)}. The outcome is the one given with `imi release --outcome`, else the end
+    more = f"""{OF_REPOSITORY}
+    Outcomes: {", ".join(model.OUTCOMES)}. The outcome is the one given with `imi release --outcome`, else the end
     of the turn in which the claim was released, or of the turn before; without a session it is unknown. `imi stats --by
     agent` counts the completed ones of each agent."""
     options = (
@@ -60,6 +56,7 @@ class TasksAction(Action):
         Option("state", "only with this outcome", value="OUTCOME", aliases=("outcome",), choices=tuple(model.OUTCOMES)),
         Option("since", "only if not over before: 10m, 2h, 7d ago, a date and time", value="WHEN"),
         sessions_action.LIMIT,
+        ALL_REPOSITORIES,
     )
     changes = False
 
@@ -114,7 +111,7 @@ def _filter(context: Context, request: Request) -> AttemptFilter:
         raise UsageError(
             f"--state {safe(outcome)!r} is unknown: use one of {', '.join(model.OUTCOMES)}", code="bad-option"
         )
-    repo = context.repo_filter()
+    repo = context.repo_filter(request)
     worktree, session = request.text("worktree"), request.text("session")
     return AttemptFilter(
         repo,
@@ -147,9 +144,7 @@ def _ending(one: Attempt) -> str:
     """How it ended, by whose claim and why; empty while it is open."""
     if one.ended is None:
         return ""
-    how = ENDINGS.get(one.ended) or _ENDS.get(one.ended) or safe(one.ended, 40)
-    by = f" by {safe(one.taken_by, 40)}" if one.taken_by else ""
-    return f"{how}{by}{f': {safe(one.reason, 80)}' if one.reason else ''}"
+    return f"{end_text(one.ended, one.taken_by)}{f': {safe(one.reason, 80)}' if one.reason else ''}"
 
 
 def _seconds(one: Attempt) -> float | None:
@@ -164,7 +159,7 @@ def _session(one: SessionRow) -> dict[str, object]:
 
 
 def _none(request: Request) -> str:
-    return "no tasks of that kind" if request.values else "no tasks yet: `imi claim NAME --task TASK` starts one"
+    return "no tasks of that kind" if request.narrows else "no tasks yet: `imi claim NAME --task TASK` starts one"
 
 
 ACTIONS = (TasksAction(),)

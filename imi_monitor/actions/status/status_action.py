@@ -6,7 +6,7 @@ import os
 import sys
 
 from imi_monitor.actions import worktree_lookup
-from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import ALL_REPOSITORIES, Action, Argument, Option, Outcome
 from imi_monitor.actions.status import status_reader
 from imi_monitor.model import times, worktree_table
 from imi_monitor.model.errors import Refused, UsageError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
 
-_ALL = Option("all", "show every repository of the registry", aliases=("a",))
 _REPO = Argument("repo", "a repository: a path, or a name from the registry", optional=True)
 _EMPTY = "no worktrees yet: `imi feat NAME` makes one"
 
@@ -65,7 +64,7 @@ class ListAction(Action):
     help = "list the worktrees: name, type, owner, branch, state and path"
     more = "Without REPO: the repository around you, or all registered ones. No git status is read, so it is fast."
     arguments = (_REPO,)
-    options = (_ALL,)
+    options = (ALL_REPOSITORIES,)
     changes = False
     needs_registry = False
 
@@ -94,7 +93,7 @@ class StatusAction(Action):
     """
     arguments = (_REPO, Argument("name", "show this worktree only", optional=True))
     options = (
-        _ALL,
+        ALL_REPOSITORIES,
         Option("watch", "repaint the table at every change, until ctrl-c", aliases=("w",)),
         Option("line", "print one short line for a status bar or a prompt, without asking git"),
     )

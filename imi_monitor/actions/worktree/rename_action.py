@@ -35,6 +35,7 @@ class RenamePlan:
     new_path: str
     old_branch: str | None
     new_branch: str | None
+    agent: str | None = None  # who renames it; unknown for one that an earlier version began
 
 
 class RenameAction(Action):
@@ -64,7 +65,8 @@ class RenameAction(Action):
         lines = [f"{safe(plan.old_name)} becomes {safe(plan.new_name)}", f"folder  {safe(plan.new_path)}"]
         if plan.new_branch:
             return [*lines, f"branch  {safe(plan.old_branch or '')} becomes {safe(plan.new_branch)}"]
-        return [*lines, f"branch  {safe(found.branch or 'none')} keeps its name"]
+        kept = f"branch  {safe(found.branch)} keeps its name" if found.branch else "no branch (detached HEAD)"
+        return [*lines, kept]
 
     def run(self, context: Context, request: Request) -> Outcome:
         found, plan = _plan(context, request)
@@ -94,7 +96,9 @@ def _plan(context: Context, request: Request) -> tuple[Target, RenamePlan]:
     git = context.git(found.repository)
     branches = None if request.flag("keep-branch") else _branches(git, found, new_name)
     new_path = os.path.join(os.path.dirname(found.path), new_name)
-    return found, RenamePlan(found.name, new_name, found.path, new_path, *(branches or (None, None)))
+    old_branch, new_branch = branches or (None, None)
+    agent = context.agent(request)
+    return found, RenamePlan(found.name, new_name, found.path, new_path, old_branch, new_branch, agent)
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
@@ -216,7 +220,8 @@ def _branch_exists(git: Git, branch: str) -> bool:
 
 def _record_renamed(connection: sqlite3.Connection, repo_name: str, plan: RenamePlan, operation: str) -> int:
     epoch = claims.rename_worktree(connection, repo_name, plan.old_name, plan.new_name)
-    worktrees.rename(connection, repo_name, plan.old_name, plan.new_name, path=plan.new_path, branch=plan.new_branch)
+    names = (plan.old_name, plan.new_name)
+    worktrees.rename(connection, repo_name, *names, path=plan.new_path, branch=plan.new_branch, agent=plan.agent)
     operations.finish(connection, operation)
     return epoch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.model import attention
+from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count
@@ -67,7 +67,7 @@ class AgentCommands:
     @property
     def any_asks(self) -> bool:
         """Whether an agent waits for an answer."""
-        return self._home.facts is not None and self._home.facts.standings[attention.ASKS] > 0
+        return self._home.facts is not None and self._home.facts.standings[state_words.ASKS] > 0
 
     # -- going there ------------------------------------------------------------------------------------------------
 
@@ -123,8 +123,15 @@ class AgentCommands:
         if getattr(view, "about_one_agent", False):
             self._mark_seen(self.find(getattr(view, "agent_id", None)))
 
+    def do_seen(self) -> None:
+        """Every agent that died or failed counts as looked at."""
+        unseen = [one for one in self._home.shown.agents if attention.is_unseen_end(one)] if self._home.shown else []
+        for agent in unseen:
+            self._mark_seen(agent)
+        self._app.say(f"{count(len(unseen), 'agent')} marked as seen" if unseen else "no agent died or failed unseen")
+
     def _mark_seen(self, agent: Agent | None) -> None:
-        """An agent that died or failed stays on top until a person has looked at it."""
+        """An agent that died or failed counts as looked at: in the registry, so in every dashboard."""
         engine = self._app.engine
-        if agent is not None and engine is not None and attention.has_ended(agent) and attention.needs_attention(agent):
+        if agent is not None and engine is not None and attention.is_unseen_end(agent):
             engine.mark_looked_at(agent)

@@ -20,7 +20,7 @@ _AGENT = "agent\0"
 # state of a claim -> glyph, colour and word, the most urgent first
 _CLAIMS = {
     "dead": ("✗", "$claim-dead", "dead"),
-    "stale": ("◌", "$claim-stale", "silent"),
+    "stale": ("◌", "$claim-stale", "stale"),
     "held": ("·", cells.MUTED, "holds"),
 }
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from imi_monitor.model.snapshot import RegistryEvent, Snapshot
+from imi_monitor.model import event_text
+from imi_monitor.model.event_text import ShownEvent
+from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui import cells
 from imi_monitor.ui.panels.feed_panel import FeedPanel
 
 
-class EventsPanel(FeedPanel[RegistryEvent]):
+class EventsPanel(FeedPanel[ShownEvent]):
     number = 5
     column = None
     label = "Events"
@@ -19,14 +21,23 @@ class EventsPanel(FeedPanel[RegistryEvent]):
     empty_message = "no events yet"
     empty_of_worktree = "no events of {} yet"
 
-    def entries(self, snapshot: Snapshot) -> Sequence[RegistryEvent]:
-        return snapshot.events
+    _several = False  # repositories are shown
+    _folded: tuple[object, Sequence[ShownEvent]] = (None, ())
 
-    def entry_key(self, entry: RegistryEvent) -> str:
-        return str(entry.seq)
+    def entries(self, snapshot: Snapshot) -> Sequence[ShownEvent]:
+        """The events of the repositories shown, those of a session folded."""
+        inputs = (snapshot.events, snapshot.repositories)
+        if self._folded[0] != inputs:
+            self._several = len(snapshot.repositories) > 1
+            own = [one for one in snapshot.events if event_text.concerns(one, snapshot.repositories)]
+            self._folded = (inputs, event_text.fold(own))
+        return self._folded[1]
 
-    def entry_line(self, entry: RegistryEvent, room: int) -> Content:
-        return cells.event_line(entry, room)
+    def entry_key(self, entry: ShownEvent) -> str:
+        return str(entry.event.seq)
+
+    def entry_line(self, entry: ShownEvent, room: int) -> Content:
+        return cells.event_line(entry, room, named=self._several)
 
 
 PANEL = EventsPanel

@@ -10,12 +10,13 @@ from typing import Generic, TypeVar
 from textual.content import Content
 
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import Key, RegistryEvent, Snapshot
+from imi_monitor.model.event_text import ShownEvent
+from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.model.text import safe
 from imi_monitor.ui.panels.panel import FRAME, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
 
-E = TypeVar("E", Change, RegistryEvent)
+E = TypeVar("E", Change, ShownEvent)
 
 _MAX_ROWS = 300
 _USUAL_ROWS = 8

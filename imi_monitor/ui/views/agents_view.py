@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from textual import on
@@ -20,17 +21,33 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.session_status import add_known
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+from imi_monitor.model.state_words import DEAD
 from imi_monitor.model.text import count, safe
+from imi_monitor.store import agents, db
 from imi_monitor.ui import agent_cells, agent_row, cells, filters
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
-from imi_monitor.ui.views.single_agent_view import WAITING, SingleAgentView
+from imi_monitor.ui.views.single_agent_view import ASKING, SingleAgentView
 from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
+from imi_monitor.ui.worktree_order import next_in
 
 _HEADING = "group\0"
 _TODAY_INTERVAL = 10.0  # seconds between two reads of today's work
-_STYLES = {"Needs you": "bold $agent-asks", "Working": "bold $agent-works", "Dead": "bold $agent-dead"}
+_NEWEST_END = "newest death"  # stands above what works until it was looked at; the other deaths are at the end
+_BY_STATE = (*(_NEWEST_END if word == DEAD else word for word in attention.STANDINGS), DEAD)
+_GROUPINGS = ("state", "team", "worktree")
+
+
+_NO_TEAM, _NO_WORKTREE = "without a team", "outside of worktrees"
+
+
+@dataclass(frozen=True, slots=True)
+class TodayReading:
+    """What the registry says about today: the sum of the work, and the team of each agent that has one."""
+
+    done: StatsGroup
+    teams: dict[str, str]
 
 
 class AgentsView(FilteredView, SingleAgentView):
@@ -38,22 +55,26 @@ class AgentsView(FilteredView, SingleAgentView):
     opening_key = "A"
     key_bar = 45
     label = "Agents"
-    help = "the lead's view: all agents by urgency: needs you, working, idle, done, dead"
+    help = "the lead's view: all agents by urgency: asks, works, ready, idle, done, dead"
     BINDINGS = [
         Binding("enter", "go", "Go there", key_display="⏎", priority=True),
         Binding("space", "peek", "Peek", id="peek"),
         Binding("E", "app.do('explain')", "Explain", id="explain"),
-        WAITING,
+        ASKING,
         FILTER,
+        Binding("b", "group", "Group by team", id="group"),
+        Binding("C", "app.do('seen')", "Mark all seen", id="seen"),
     ]
 
     def on_mount(self) -> None:
-        self._today_query: BackgroundQuery[StatsGroup] = BackgroundQuery(self, self._show_today)
+        self._today_query: BackgroundQuery[TodayReading] = BackgroundQuery(self, self._show_today)
+        self._grouping = _GROUPINGS[0]
+        self._teams: dict[str, str] = {}  # by the name of the agent
         self._today_read_at = -_TODAY_INTERVAL
         self.query_one(RowList).focus()
 
     def body(self) -> ComposeResult:
-        yield self.filter_box("text, !not, @agent, is:asking")
+        yield self.filter_box("text, !not, @agent, is:asks")
         yield RowList(id="agents")
         yield Static(Content.styled("today  looking…", MUTED), id="agents-today")
 
@@ -84,14 +105,15 @@ class AgentsView(FilteredView, SingleAgentView):
             all_columns=True,
         )
         trees = {tree.key: tree for tree in snapshot.worktrees}
-        rows = list(_rows(found, trees, plan, now))
+        rows = list(_rows(_groups(found, self._grouping, self._teams, several=plan.several), trees, plan, now))
         self.set_title(self._title(found, snapshot))
         lines.show(rows or [message_row(self._why_empty(snapshot))], 2 if plan.stacked else 1)
         self._choose(lines.cursor)
 
     def _title(self, found: Sequence[Agent], snapshot: Snapshot) -> Content:
         shown = f"  {len(found)} of {len(snapshot.agents)}" if self.filter_text else ""
-        head = Content.styled("Agents", "bold").append(Content.styled(shown, "$accent"))
+        by = "" if self._grouping == _GROUPINGS[0] else f"  by {self._grouping}"
+        head = Content.styled("Agents", "bold").append(Content.styled(f"{shown}{by}", "$accent"))
         return head.append(Content.styled(f"  {_totals(found)}", MUTED))
 
     def _why_empty(self, snapshot: Snapshot) -> str:
@@ -103,15 +125,27 @@ class AgentsView(FilteredView, SingleAgentView):
 
     # -- today ------------------------------------------------------------------------------------------------------
 
-    def _read_today(self, _stop: ShouldStop) -> StatsGroup:
-        """The work since midnight, in the only repository shown or in all that the registry knows."""
+    def _read_today(self, _stop: ShouldStop) -> TodayReading:
+        """The work since midnight, in the only repository shown or in all that the registry knows; and the teams."""
         repos = self.snapshot.repositories if self.snapshot is not None else ()
         with self.open_context(None) as context:
-            return stats_action.today(context, repos[0] if len(repos) == 1 else None)
+            done = stats_action.today(context, repos[0] if len(repos) == 1 else None)
+            described = db.read(context.connection, agents.list_descriptions)
+        return TodayReading(done, {name: one.team for name, one in described.items() if one.team})
 
-    def _show_today(self, result: StatsGroup | ImiError) -> None:
-        line = cells.failure(result.sentence) if isinstance(result, ImiError) else today_line(result)
+    def _show_today(self, result: TodayReading | ImiError) -> None:
+        line = cells.failure(result.sentence) if isinstance(result, ImiError) else today_line(result.done)
         self.query_one("#agents-today", Static).update(line, layout=False)
+        if isinstance(result, TodayReading) and result.teams != self._teams:
+            self._teams = result.teams
+            self._draw(times.now())
+
+    # -- groups -----------------------------------------------------------------------------------------------------
+
+    def action_group(self) -> None:
+        """Group by state, by team or by worktree."""
+        self._grouping = next_in(_GROUPINGS, self._grouping)
+        self._draw(times.now())
 
     # -- the cursor -------------------------------------------------------------------------------------------------
 
@@ -143,23 +177,47 @@ class AgentsView(FilteredView, SingleAgentView):
         self._draw(times.now())
 
 
+def _groups(
+    found: Sequence[Agent], by: str, teams: Mapping[str, str], *, several: bool = False
+) -> dict[str, list[Agent]]:
+    """The agents of each group, in the order in which the groups are shown; without empty groups.
+
+    By state the newest death that was not looked at has a group of its own, and the other deaths are at the end.
+    """
+    newest = attention.newest_unseen_end(found)
+    groups: dict[str, list[Agent]] = {}
+    for one in found:
+        if by == "team":
+            group = safe(teams.get(one.name) or teams.get(one.label or "") or _NO_TEAM, 40)
+        elif by == "worktree":
+            group = agent_row.worktree_name(one.key, several) if one.key else _NO_WORKTREE
+        else:
+            group = _NEWEST_END if one is newest and attention.word(one) == DEAD else attention.word(one)
+        groups.setdefault(group, []).append(one)
+    if by == "state":
+        return {group: groups[group] for group in _BY_STATE if group in groups}
+    return dict(sorted(groups.items(), key=lambda pair: (pair[0] in (_NO_TEAM, _NO_WORKTREE), pair[0])))
+
+
 def _rows(
-    found: Sequence[Agent], trees: dict[Key, Worktree], plan: agent_row.AgentColumns, now: datetime
+    groups: Mapping[str, Sequence[Agent]], trees: Mapping[Key, Worktree], plan: agent_row.AgentColumns, now: datetime
 ) -> Iterator[ListRow]:
-    """Headings and agents, group by group; empty groups are left out."""
-    for group in attention.GROUPS:
-        members = [agent for agent in found if attention.group(agent) == group]
-        if members:
-            heading = _heading(group, len(members), plan.room)
-            yield ListRow(_HEADING + group, (Content(""), heading) if plan.stacked else (heading,), heading=True)
+    """Headings and agents, group by group."""
+    for group, members in groups.items():
+        heading = _heading(group, len(members), plan.room)
+        yield ListRow(_HEADING + group, (Content(""), heading) if plan.stacked else (heading,), heading=True)
         for agent in members:
             tree = trees.get(agent.key) if agent.key is not None else None
             yield ListRow(agent.id, agent_row.agent_lines(agent, plan, now, tree))
 
 
 def _heading(group: str, number: int, room: int) -> Content:
-    head = Content.styled(f"{group} ", _STYLES.get(group, "bold")).append(Content.styled(f"{number} ", MUTED))
+    head = Content.styled(f"{group} ", f"bold {_colour(group)}").append(Content.styled(f"{number} ", MUTED))
     return head.append(Content.styled("─" * max(0, room - head.cell_length), "$border-blurred"))
+
+
+def _colour(group: str) -> str:
+    return agent_cells.SIGNS[DEAD if group == _NEWEST_END else group][1] if group in _BY_STATE else ""
 
 
 def today_line(done: StatsGroup) -> Content:

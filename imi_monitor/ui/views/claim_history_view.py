@@ -8,9 +8,9 @@ from typing import Any
 
 from textual.content import Content
 
-from imi_monitor.actions.claims.claims_action import ENDINGS
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.names import OURS
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
@@ -48,15 +48,21 @@ class ClaimHistoryView(RegistryView):
 
     def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
         name = safe(self.key.worktree, 60) if self.key else ""
-        return f"Claims of {name}", f"claimed {count(len(data['history']), 'time')}" if data and data["history"] else ""
+        number = len(_grants(data)) if data else 0
+        return f"Claims of {name}", f"claimed {count(number, 'time')}" if number else ""
 
     def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
         rows = list(waiting_rows(data["queue"], now, width, named=False))
         if rows:
             rows.insert(0, ListRow("line", (Content.styled("in line", "bold"),)))
             rows.append(ListRow("held", (Content.styled("held by", "bold"),)))
-        rows += [ListRow(f"epoch {one['epoch']}", grant_lines(one, now, width)) for one in data["history"][::-1]]
+        rows += [ListRow(f"epoch {one['epoch']}", grant_lines(one, now, width)) for one in _grants(data)[::-1]]
         return rows or [message_row("it was never claimed: c claims it")]
+
+
+def _grants(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """The claims of agents and persons; those of imi's own operations are part of how another ended."""
+    return [one for one in data["history"] if not one["agent_id"].startswith(OURS)]
 
 
 def grant_lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...]:
@@ -80,12 +86,8 @@ def grant_lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content
 def _ending(one: dict[str, Any]) -> Content:
     if one["released_at"] is None:
         return Content.styled("holds it", "$success")
-    ended = str(one["ended"] or "ended")
-    by = f" by {safe(one['taken_by'], 40)}" if one["taken_by"] and one["taken_by"] != one["agent_id"] else ""
     why = f": {safe(one['reason'], 120)}" if one["reason"] else ""
-    return Content.styled(
-        f"{safe(ENDINGS.get(ended, ended), 40)}{by}{why}", "$warning" if ended in _INVOLUNTARY else ""
-    )
+    return Content.styled(f"{one['ending']}{why}", "$warning" if one["ended"] in _INVOLUNTARY else "")
 
 
 VIEW = ClaimHistoryView

@@ -10,13 +10,13 @@ from datetime import datetime
 from textual.app import ComposeResult
 from textual.content import Content
 
-from imi_monitor.model import agent_text, attention, columns, times
+from imi_monitor.model import agent_text, attention, columns, state_words, times
 from imi_monitor.model.agent import EXACT, GUESS, LIKELY, Agent, Evidence, RejectedEvidence
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, cells
 from imi_monitor.ui.cells import MUTED
-from imi_monitor.ui.views.single_agent_view import OTHERS, WAITING, SingleAgentView
+from imi_monitor.ui.views.single_agent_view import ASKING, OTHERS, SingleAgentView
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 _LABEL = 11
@@ -35,7 +35,7 @@ class ExplainView(SingleAgentView):
     label = "Explain"
     help = "how imi knows what the agent does: evidence used and set aside, tokens, files"
     needs_worktree = True
-    BINDINGS = [*OTHERS, WAITING]
+    BINDINGS = [*OTHERS, ASKING]
 
     def body(self) -> ComposeResult:
         yield RowList(id="explain")
@@ -62,7 +62,7 @@ class ExplainView(SingleAgentView):
 
 
 def agent_title(agent: Agent, now: datetime) -> Content:
-    """`◆ gemini-2 · feat-ui  waits 2m`."""
+    """`◆ gemini-2 · feat-ui  asks 2m`."""
     where = f" · {safe(agent.key.worktree, 40)}" if agent.key else ""
     span = agent_cells.state_age(agent, now)
     parts = [
@@ -131,8 +131,8 @@ def _rejected(rejected: Sequence[RejectedEvidence], now: datetime, width: int) -
 
 
 def _evidence(one: Evidence, now: datetime, width: int, style: str = "") -> Iterator[Content]:
-    """`registry   busy          50s  sessions/4711.json says busy`."""
-    others = "/".join(sorted(agent_text.state_word(state) for state in one.or_else))
+    """`registry   works         50s  sessions/4711.json says busy`."""
+    others = "/".join(sorted(state_words.of_status(state) for state in one.or_else))
     state = agent_text.evidence_word(one) + (f" or {others}" if others else "")
     age = "now" if one.standing else cells.age(one.at, now)
     head = [

@@ -20,7 +20,7 @@ from textual.widgets import Static
 
 from imi_monitor.actions.history import session_timeline
 from imi_monitor.actions.history.session_timeline import TimelineLine
-from imi_monitor.model import attention, columns, times
+from imi_monitor.model import attention, columns, state_words, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.session_record import session_id
@@ -31,7 +31,7 @@ from imi_monitor.ui import agent_cells, cells
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.explain_view import agent_title
-from imi_monitor.ui.views.single_agent_view import OTHERS, WAITING, SingleAgentView
+from imi_monitor.ui.views.single_agent_view import ASKING, OTHERS, SingleAgentView
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 MAX_LINES = 300  # lines kept; `imi session show` has all
@@ -42,7 +42,7 @@ _STYLES = {
     "asks": "bold $agent-asks",
     "failed": "$agent-failed",
     "tool": "$accent",
-    "done": "$success",
+    "finished": "$success",
     "wrote": "$success",
     "process gone": "$agent-dead",
     "interrupted": "$error",
@@ -69,7 +69,7 @@ class SessionPart:
 class PeekView(SingleAgentView, ModalScreen[None]):
     BINDINGS = [
         *OTHERS,
-        WAITING,
+        ASKING,
         Binding("space", "leave", "Close", id="peek"),
         Binding("E", "explain", "Explain", id="explain"),
     ]
@@ -87,7 +87,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         self._failed: str | None = None
         self._replaced: int | None = None  # the snapshot's number of the registry that was read
         window = self.query_one("#peek-window")
-        window.border_subtitle = "esc closes · ←→ others · w next waiting · ⏎ goes there · E explains"
+        window.border_subtitle = "esc closes · ←→ others · w next that asks · ⏎ goes there · E explains"
         self.query_one(RowList).focus()
         self._start_read()
         self.set_interval(_INTERVAL, self._start_read)
@@ -152,8 +152,8 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         yield from seen
         if self._failed is None and (self._recorded is None or not (lines or seen)):
             yield ListRow("why", (Content.styled(_NOTHING[self._recorded], MUTED),))
-        if attention.standing(agent) == attention.ASKS:
-            waits = Content.styled(f"◆ waits for you: {safe(agent_cells.waits_for(agent), 300)}", "bold $agent-asks")
+        if attention.standing(agent) == state_words.ASKS:
+            waits = Content.styled(f"◆ asks: {safe(agent_cells.waits_for(agent), 300)}", "bold $agent-asks")
             yield ListRow("waits", (waits.truncate(width, ellipsis=True),))
 
     # -- the way out ------------------------------------------------------------------------------------------------

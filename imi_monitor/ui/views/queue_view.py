@@ -64,7 +64,9 @@ class QueueView(RegistryView):
         return (snapshot.waiting, tuple(tree.claim for tree in snapshot.worktrees))
 
     def read(self, stop: ShouldStop) -> dict[str, Any]:
-        return action_data(self.open_context, None, "queue", {}, stop)
+        shown = self.snapshot.repositories if self.snapshot is not None else ()
+        data = action_data(self.open_context, None, "queue", {"all": True}, stop)
+        return {**data, "queue": [one for one in data["queue"] if one["repo_name"] in shown]}
 
     def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
         waiting = data["queue"] if data else []
@@ -121,7 +123,7 @@ def _holder(one: dict[str, Any], now: datetime) -> Content:
         return Content.styled("suspended: skipped until it runs", "$agent-suspended")
     if one["held_by"] is None:
         return Content.styled("it is free: the claim follows", "$success")
-    return Content(f"{safe(one['held_by'], 24)} holds it for {times.age_of(one['held_since'], now)}")
+    return Content(f"{safe(one['held_by'], 24)} has held it for {times.age_of(one['held_since'], now)}")
 
 
 VIEW = QueueView

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-from imi_monitor.model import attention
+from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import Agent
 from imi_monitor.ui.views.view import View
 
@@ -12,7 +12,7 @@ OTHERS = (
     Binding("left,h", "other(-1)", "Previous", key_display="←"),
     Binding("right,l", "other(1)", "Next", key_display="→"),
 )
-WAITING = Binding("w", "waiting", "Next waiting", id="next")
+ASKING = Binding("w", "next_question", "Next that asks", id="next")
 
 
 class SingleAgentView(View):
@@ -42,11 +42,11 @@ class SingleAgentView(View):
             here = next((place for place, agent in enumerate(agents) if agent.id == self.agent_id), -step)
             self.show_agent(agents[(here + step) % len(agents)])
 
-    def action_waiting(self) -> None:
-        """Show the next agent that waits, the longest first."""
-        waiting = [agent for agent in self.agents if attention.standing(agent) == attention.ASKS]
-        if not waiting:
-            self.notify("no agent waits for you", markup=False)
+    def action_next_question(self) -> None:
+        """Show the next agent that asks, the one that has waited longest first."""
+        asking = [agent for agent in self.agents if attention.standing(agent) == state_words.ASKS]
+        if not asking:
+            self.notify("no agent asks", markup=False)
             return
-        here = next((place for place, agent in enumerate(waiting) if agent.id == self.agent_id), -1)
-        self.show_agent(waiting[(here + 1) % len(waiting)])
+        here = next((place for place, agent in enumerate(asking) if agent.id == self.agent_id), -1)
+        self.show_agent(asking[(here + 1) % len(asking)])
