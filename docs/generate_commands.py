@@ -64,8 +64,12 @@ def command_table() -> str:
             *(f'    "{verb}": "{module}",\n' for verb, module in verbs.items()),
             '}\n"""verb or alias -> the module that declares it, in the order of the help pages"""\n\n',
             "ACTIONS: tuple[CommandRow, ...] = (\n",
-            *(_row(action.words[0], module, action, action.key) for module, action in declared if action.key),
-            ')\n"""the actions with a key on the dashboard"""\n\n',
+            *(
+                _row(action.words[0], module, action, action.key)
+                for module, action in declared
+                if action.key or action.in_menus
+            ),
+            ')\n"""the actions of the dashboard: those with a key, and those in its menus alone"""\n\n',
             "VIEWS: tuple[CommandRow, ...] = (\n",
             *(_row(view.word, module, view, view.opening_key) for module, view in loaded),
             ")\n",

@@ -54,6 +54,7 @@ class Option:
         "help",
         "label",
         "name",
+        "needed",
         "number",
         "optional_value",
         "overrides",
@@ -75,10 +76,12 @@ class Option:
         choices: tuple[str, ...] = (),
         label: str = "",
         ticked: float | None = None,
+        needed: bool = False,
     ) -> None:
         self.name = name
         self.label = label or _label(name)  # in a dialog
         self.ticked = ticked  # a dialog shows a tick box that gives this value
+        self.needed = needed  # a dialog asks for it first and does not act without it
         self.help = help
         self.value = value
         self.aliases = aliases
@@ -169,13 +172,19 @@ class Outcome:
 
 
 class Preview:
-    """What an action would do, and the refusal that prevents it, if any."""
+    """What an action would do, and the refusal that prevents it, if any.
 
-    __slots__ = ("lines", "refusal")
+    `bound`: values that the request then gets, so that it acts on what is shown and on nothing that comes later.
+    """
 
-    def __init__(self, lines: list[str], refusal: ImiError | None = None) -> None:
+    __slots__ = ("bound", "lines", "refusal")
+
+    def __init__(
+        self, lines: list[str], refusal: ImiError | None = None, bound: dict[str, object] | None = None
+    ) -> None:
         self.lines = lines
         self.refusal = refusal
+        self.bound = bound or {}
 
 
 def refusal_kinds(refusal: ImiError | None) -> set[str]:
@@ -199,12 +208,14 @@ class Action:
     help = ""  # imperative, lower case, no full stop
     more = ""  # what the help page says beyond it
     examples: tuple[tuple[str, str], ...] = ()  # (command line, what it does) for the help page
-    key = ""  # its key on the dashboard; without one it is not in the dashboard's menus
+    key = ""  # its key on the dashboard
+    in_menus = False  # without a key: in the dashboard's palette and menus all the same
     key_bar = 0  # rank in the dashboard's key bar, the highest first; 0: not in the bar
     requires: tuple[str, ...] = ()  # names of ui.command_conditions that must hold for the selected worktree
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
-    dialog_options: tuple[str, ...] = ()  # options that a dialog offers beside the required arguments
+    dialog_options: tuple[str, ...] = ()  # options, and optional or last arguments, that a dialog offers as well
+    worktree_option = ""  # the option that names its worktree, if no argument does
     makes_new = False  # its first argument names something new, so a dialog does not fill in the selected worktree
     returns_path = False  # its outcome can hold a path, into which the shell function changes
     background_option = ""  # with this option the dashboard runs it in the background
@@ -221,9 +232,16 @@ class Action:
     front_end = False  # has `show` instead of `run` (cli.front_end.FrontEndVerb)
 
     @property
+    def worktree_value(self) -> str:
+        """The argument or option that names its worktree, so that the dashboard's selection can fill it in; or empty."""
+        if self.arguments and self.arguments[0].name == "name" and not self.makes_new:
+            return "name"
+        return self.worktree_option
+
+    @property
     def needs_worktree(self) -> bool:
-        """Whether it acts on an existing worktree, so that the dashboard's selection can be its first argument."""
-        return bool(self.arguments) and self.arguments[0].name == "name" and not self.makes_new
+        """Whether it acts on an existing worktree."""
+        return bool(self.worktree_value)
 
     def recovers_for(self, request: Request) -> bool:
         """Whether crash recovery runs before this request."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from imi_monitor.fast.frozen_dataclass import dataclass
-from imi_monitor.model.agent import COMPLETED, RESTING, UNKNOWN, WAITING, WORKING
+from imi_monitor.model.agent import COMPLETED, FAILED, RESTING, UNKNOWN, WAITING, WORKING
 
 QUEUED: Final = "queued"
 STARTING: Final = "starting"
@@ -24,7 +24,7 @@ YES, NO = "yes", "no"
 STALL_SECONDS: Final = 120.0
 MOST_PROMPT: Final = 256 << 10
 
-_WORDS = {COMPLETED: "ready", WAITING: "asks", UNKNOWN: "unknown"}
+_WORDS = {COMPLETED: "ready", FAILED: "failed", WAITING: "asks", UNKNOWN: "unknown"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 _TICK = 0.1
+_MANY = 10
 _HOUSEKEEPING = 1.0
 _LONGEST_PAUSE = 5.0
 _START_SECONDS = 10.0
@@ -37,7 +38,8 @@ def ensure(database: str) -> None:
         return
     os.close(lock)
     subprocess.run(
-        [sys.executable, "-m", "imi_monitor.runs.follower", database],
+        # the shell ends at once, so that no process of imi has to wait for the follower
+        ["/bin/sh", "-c", '"$@" &', "sh", sys.executable, "-m", "imi_monitor.runs.follower", database],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -104,7 +106,7 @@ def _follow_connection(connection: sqlite3.Connection) -> None:
     settings = config.read()
     due = 0.0
     while db.is_current(connection):
-        busy = ingest.update()
+        ingest.update()
         if time.monotonic() >= due:
             due = time.monotonic() + _HOUSEKEEPING
             run_recovery.recover(connection)
@@ -113,7 +115,8 @@ def _follow_connection(connection: sqlite3.Connection) -> None:
             _end_idle(connection, ingest, settings.number("runs.idle_minutes"))
             if not db.read(connection, runs.list_open_here):
                 return
-        time.sleep(_TICK if not busy else _TICK / 2)
+        # many streams are read less often, each time with more
+        time.sleep(_TICK if len(ingest.followed) < _MANY else _TICK * 3)
     raise RegistryError("the registry was replaced", code="replaced")
 
 
@@ -136,6 +139,4 @@ def _end_idle(connection: sqlite3.Connection, ingest: RunIngest, minutes: int) -
 
 
 if __name__ == "__main__":
-    if os.fork():  # the process that starts the follower does not wait for it
-        os._exit(0)
     main(sys.argv[1])

@@ -56,10 +56,11 @@ def folder_of(run_id: str) -> LaunchFolder:
 class LaunchFolder:
     """Reads and writes the files of one launch."""
 
-    __slots__ = ("path",)
+    __slots__ = ("_born", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._born: Birth | None = None  # once it is written it never changes
 
     def file(self, name: str) -> str:
         return os.path.join(self.path, name)
@@ -90,10 +91,10 @@ class LaunchFolder:
             return str(json.load(file))
 
     def birth(self) -> Birth | None:
-        found = self._read("born.json")
-        if found is None:
-            return None
-        return Birth(int(found["pid"]), str(found["started"]), str(found["boot"]), int(found["keeper"]))
+        found = self._read("born.json") if self._born is None else None
+        if found is not None:
+            self._born = Birth(int(found["pid"]), str(found["started"]), str(found["boot"]), int(found["keeper"]))
+        return self._born
 
     def shut_gate(self) -> bool:
         """Prevent a start that is not yet recorded; False if the agent may have started already."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.runs import RunRow
 
 _KEEPER_SECONDS = 30.0
-_GREETING_SECONDS = 10.0
+_GREETING_SECONDS = 2.0
 
 
 def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:

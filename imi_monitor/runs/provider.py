@@ -42,8 +42,8 @@ class Launch:
     argv: tuple[str, ...]
     session: str | None  # its id, if it is known before the start
     opening: tuple[Message, ...] = ()
-    answered: bool = True  # False: nothing can answer it, so it refuses by itself what it would ask
-    dangerous: tuple[str, ...] = field(default=())  # the given flags that let it act without asking
+    dangerous: tuple[str, ...] = ()  # the given flags that let it act without asking
+    env: dict[str, str] = field(default_factory=dict)  # what its environment needs, unless the user has set it
 
 
 class Provider(Protocol):

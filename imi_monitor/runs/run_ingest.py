@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from imi_monitor.store import db, runs, session_writer
 from imi_monitor.store.runs import RunRow
 
 _SLICE = 1 << 20
+_FACTS_SECONDS = 2.0  # that growing numbers may be behind in the registry
 _LONGEST_LINE = 16 << 20
 
 
@@ -38,6 +40,7 @@ class _News:
     closed: Sequence[str]
     events: Sequence[AgentEvent]
     end: ProcessEnd | None  # the process is gone and its output is read to the end
+    whole: bool  # also what the run and its session are now, not only what happened
 
 
 class FollowedRun:
@@ -51,6 +54,8 @@ class FollowedRun:
         self.position = 0
         self.turn_over_since: float | None = None  # uptime
         self._recorded: tuple[object, ...] | None = None
+        self._unrecorded = False  # lines were recorded since the session's facts
+        self._whole_at = 0.0
         self._state_at = row.started_at or row.created_at
 
     def read_recorded(self, until: int) -> None:
@@ -81,27 +86,44 @@ class FollowedRun:
 
     def read_news(self) -> _News | None:
         """The next slice of the output; None if there is nothing to record."""
-        process = self._process()  # before the output: what it wrote before its end is read then
-        data = self.folder.read_output(self.position, _SLICE)
-        if len(data) == _SLICE and b"\n" not in data:
-            data = self.folder.read_output(self.position, _LONGEST_LINE)
-        full = len(data) >= _SLICE
-        before = self.position
-        _, lines = self._take(data, whole=(process.over and not full) or len(data) >= _LONGEST_LINE)
-        end = process if process.over and not full else None
+        before, end = self.position, None
+        data = self._read()
+        if b"\n" not in data:
+            process = self._process()
+            data = self._read()  # what it wrote before its end
+            end = process if process.over and len(data) < _SLICE else None
+        _, lines = self._take(data, whole=end is not None or len(data) >= _LONGEST_LINE)
         events, (asked, closed) = self.reader.take_events(), self.reader.take_questions()
-        state = self.reader.state
-        now = (self.reader.session, state, self.reader.detail, self.reader.turn_over)
-        if self.position == before and end is None and now == self._recorded:
+        now = (self.reader.session, self.reader.state, self.reader.detail, self.reader.turn_over)
+        changed = now != self._recorded
+        self._unrecorded = self._unrecorded or self.position != before
+        whole = changed or end is not None or (self._unrecorded and time.monotonic() >= self._whole_at + _FACTS_SECONDS)
+        if self.position == before and not whole:
             return None
-        if self._recorded is None or self._recorded[1] != state:
+        if self._recorded is None or self._recorded[1] != now[1]:
             self._state_at = times.stamp()
         self._recorded = now
+        if whole:
+            self._whole_at, self._unrecorded = time.monotonic(), False
+        self._note_rest()
+        record = self._session_record(events, end, only_acts=not whole) if whole or events else None
+        return _News(before, self.position, lines, record, asked, closed, events, end, whole)
+
+    def _read(self) -> bytes:
+        data = self.folder.read_output(self.position, _SLICE)
+        if len(data) == _SLICE and b"\n" not in data:
+            return self.folder.read_output(self.position, _LONGEST_LINE)
+        return data
+
+    def _note_rest(self) -> None:
         if not self.reader.turn_over:
             self.turn_over_since = None
         elif self.turn_over_since is None:
             self.turn_over_since = host.uptime()
-        return _News(before, self.position, lines, self._session_record(events, end), asked, closed, events, end)
+
+    def forget_recorded(self) -> None:
+        """Record everything again that is not a line: another reader was faster, and may know less."""
+        self._recorded = None
 
     def _process(self) -> ProcessEnd:
         """What became of the process; by the registry where the folder of the launch was removed."""
@@ -110,7 +132,9 @@ class FollowedRun:
             return ProcessEnd(launch_folder.GONE)
         return found
 
-    def _session_record(self, events: Sequence[AgentEvent], end: ProcessEnd | None) -> SessionRecord | None:
+    def _session_record(
+        self, events: Sequence[AgentEvent], end: ProcessEnd | None, *, only_acts: bool
+    ) -> SessionRecord | None:
         session = self.reader.session or self.row.session
         if session is None:
             return None
@@ -135,7 +159,7 @@ class FollowedRun:
         now = times.now()
         made = session_record.session_state(agent, row.host, row.boot or host.boot(), now)
         made.metadata["run"] = row.id
-        return session_record.session_record(made, row.cwd, events, now, _size)
+        return session_record.session_record(made, row.cwd, events, now, _size, only_acts)
 
 
 def _size(path: str, root: str | None) -> int | None:
@@ -163,7 +187,7 @@ class RunIngest:
             return False
         for one in db.transact_unsynced(self.connection, _record, news):
             one.read_recorded(db.read(self.connection, runs.offset, one.row.seq)[0])
-            one._recorded = None
+            one.forget_recorded()
         for one, found in news:
             run_folder.write_log(one.row.folder, found.events)
             if found.end is not None:
@@ -201,9 +225,9 @@ def _record_one(connection: sqlite3.Connection, one: FollowedRun, found: _News) 
     if found.record is not None:
         session_writer.record(connection, [found.record])
     runs.record_asks(connection, row.seq, found.asked, found.closed)
-    runs.record_progress(
-        connection, row, one.reader.session, one.reader.state, session_record.stored_text(one.reader.detail)
-    )
+    if found.whole:
+        detail = session_record.stored_text(one.reader.detail)
+        runs.record_progress(connection, row, one.reader.session, one.reader.state, detail)
     if found.end is not None:
         now = runs.by_id(connection, row.id) or row  # the intent to stop it may be new
         end_run(connection, now, one.reader.state, one.reader.detail, found.end.code)

@@ -56,7 +56,7 @@ class RunPlan:
         """The agent's environment: the caller's, with what names the run."""
         passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED}
         named = {RUN_VARIABLE: self.id, "IMI_RUN_DIR": folder, "IMI_AGENT_ID": self.agent, "IMI_SESSION_ID": self.id}
-        return {**passed, **named}
+        return {**self.launch.env, **passed, **named}
 
     def stored_launch(self) -> dict[str, object]:
         """What a resume needs. The argv has no prompt; flags are the user's own words."""

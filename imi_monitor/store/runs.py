@@ -133,6 +133,16 @@ def find_by_prefix(connection: sqlite3.Connection, prefix: str) -> list[RunRow]:
     return [RunRow(*row) for row in rows]
 
 
+def list_in_worktree(connection: sqlite3.Connection, names: Sequence[str], repo: str | None) -> list[RunRow]:
+    """The runs in worktrees of these names, the newest first; `repo` None: of all repositories."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM runs WHERE worktree_name IN ({', '.join('?' * len(names))})"
+        " AND (? IS NULL OR repo_name = ?) ORDER BY seq DESC LIMIT 50",
+        (*names, repo, repo),
+    )
+    return [RunRow(*row) for row in rows]
+
+
 def list_runs(connection: sqlite3.Connection, *, only_open: bool = False, limit: int | None = None) -> list[RunRow]:
     """The runs, the newest first."""
     where = f"WHERE status IN ({_OPEN})" if only_open else ""

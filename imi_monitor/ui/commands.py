@@ -181,7 +181,6 @@ def _actions() -> list[Command]:
             key_bar=row["key_bar"],
         )
         for row in command_table.ACTIONS
-        if row["key"]
     ]
 
 

@@ -17,7 +17,7 @@ from tests.runs.run_kit import RunWorld, install, kill_followers
 
 @pytest.fixture
 def world(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunWorld]:
-    monkeypatch.setenv("PATH", f"{install(tmp_path / 'bin', 'claude', 'codex')}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{install(tmp_path / 'bin', 'claude', 'codex', 'gemini')}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the follower, which the fork server does not start
     home = os.environ["HOME"]
     yield RunWorld(repo, repo.worktree("feat-x"))

@@ -1,6 +1,7 @@
 """Fake agent programs for tests: they speak the protocols of the real ones on their standard streams and start in 30 ms.
 
-`fake_agent.py claude …` speaks stream-json, `fake_agent.py codex …` the app-server's JSON-RPC. The prompt says what happens:
+`fake_agent.py claude …` speaks stream-json, `fake_agent.py codex …` the app-server's JSON-RPC, and any other name the Agent
+Client Protocol. The prompt says what happens:
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
 [[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends. Shapes: recorded from Claude Code 2.1.326 and
@@ -283,5 +284,73 @@ class FakeCodex(FakeAgent):
         return False
 
 
+class FakeAcp(FakeAgent):
+    def __init__(self, words: list[str]) -> None:
+        super().__init__()
+        self.folder = os.path.join(os.environ["HOME"], ".acp-fake")
+        self.session = ""
+        self.number = 100
+
+    def serve(self) -> None:
+        while True:
+            message = self.next()
+            assert message is not None
+            params = message.get("params", {})
+            if message.get("method") == "initialize":
+                self.reply(message, {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
+            elif message.get("method") in ("session/new", "session/load"):
+                self.begin(message, params.get("sessionId"))
+            elif message.get("method") == "session/prompt":
+                end = self.act(params["prompt"][0]["text"])
+                self.reply(message, {"stopReason": "cancelled" if end == "interrupted" else "end_turn"})
+
+    def begin(self, message: Record, loaded: str | None) -> None:
+        os.makedirs(self.folder, exist_ok=True)
+        if loaded is not None and not os.path.exists(os.path.join(self.folder, loaded)):
+            self.out({"id": message["id"], "error": {"code": -32603, "message": f"no session {loaded}"}})
+            return
+        self.session = loaded or str(uuid.uuid4())
+        open(os.path.join(self.folder, self.session), "w").close()
+        if loaded is not None:
+            self.say("said before")
+        self.reply(message, {} if loaded else {"sessionId": self.session})
+
+    def reply(self, message: Record, result: Record) -> None:
+        self.out({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def update(self, kind: str, update: Record) -> None:
+        params = {"sessionId": self.session, "update": {"sessionUpdate": kind, **update}}
+        self.out({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+    def say(self, text: str) -> None:
+        self.update("plan", {"entries": []})  # ends the message before
+        for part in (text[:2], text[2:]):
+            self.update("agent_message_chunk", {"content": {"type": "text", "text": part}})
+
+    def tool(self, command: str) -> str:
+        self.number += 1
+        call = {"toolCallId": f"call_{self.number}", "title": command, "kind": "execute", "status": "pending"}
+        self.update("tool_call", call)
+        return f"call_{self.number}"
+
+    def ask(self, command: str) -> bool:
+        call = self.tool(command)
+        self.number += 1
+        names = (("once", "allow_once", "Allow"), ("always", "allow_always", "Always"), ("no", "reject_once", "Reject"))
+        options = [{"optionId": ident, "kind": kind, "name": name} for ident, kind, name in names]
+        asked = {"toolCall": {"toolCallId": call, "title": command, "kind": "execute"}, "options": options}
+        request = {"jsonrpc": "2.0", "id": self.number, "method": "session/request_permission"}
+        self.out({**request, "params": {"sessionId": self.session, **asked}})
+        while (message := self.next()) is None or message.get("id") != self.number:
+            pass
+        allowed = message["result"]["outcome"].get("optionId") in ("once", "always")
+        self.update("tool_call_update", {"toolCallId": call, "status": "completed" if allowed else "failed"})
+        return allowed
+
+    def is_interrupt(self, message: Record) -> bool:
+        return message.get("method") == "session/cancel"
+
+
 if __name__ == "__main__":
-    {"claude": FakeClaude, "codex": FakeCodex}[sys.argv[1]](sys.argv[2:]).serve()  # type: ignore[attr-defined]
+    programs = {"claude": FakeClaude, "codex": FakeCodex}
+    programs.get(sys.argv[1], FakeAcp)(sys.argv[2:]).serve()  # type: ignore[attr-defined]

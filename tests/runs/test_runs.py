@@ -11,9 +11,9 @@ import pytest
 
 from imi_monitor import host
 from tests.helpers import wait_for
-from tests.runs.run_kit import RunWorld, family, has_ended
+from tests.runs.run_kit import RunWorld, family, has_ended, install
 
-PROGRAMS = pytest.mark.parametrize("program", ["claude", "codex"])
+PROGRAMS = pytest.mark.parametrize("program", ["claude", "codex", "gemini"])
 
 
 @PROGRAMS
@@ -255,6 +255,32 @@ def test_long_and_odd_prompts_reach_the_agent_unchanged(world: RunWorld, tmp_pat
     nul = tmp_path / "nul.txt"
     nul.write_text("a\0b")
     assert "NUL" in world.imi("start", "claude", "--prompt-file", nul).err
+
+
+def test_an_acp_program_takes_one_prompt_at_a_time_and_its_own_choices(world: RunWorld) -> None:
+    run = world.start("[[ask]]", "gemini")
+    assert world.wait(run, "asks")["asks"][0]["text"] == "permission for Bash touch x"
+    assert "takes one prompt at a time" in world.imi("say", run, "more").err
+    wrong = world.imi("answer", run, "maybe")
+    assert wrong.code == 2 and "gemini takes yes, no, or one of: Allow, Always, Reject" in wrong.err
+    assert world.imi("answer", run, "2").code == 0
+    world.wait(run, "ready")
+    assert world.sent(run)[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": "always"}}
+
+
+@pytest.mark.parametrize("words", [["opencode", "--plan"], ["opencode", "--model", "x"]])
+def test_what_a_program_cannot_do_is_refused(world: RunWorld, tmp_path: Path, words: list[str]) -> None:
+    install(tmp_path / "bin", "opencode")
+    ran = world.imi("start", *words, "--prompt", "x")
+    assert ran.code == 2 and ran.err.startswith("imi: opencode ") and world.imi("runs", "--json").data["runs"] == []
+
+
+def test_a_program_asks_unless_its_user_says_otherwise(world: RunWorld, tmp_path: Path) -> None:
+    install(tmp_path / "bin", "opencode")
+    run = world.start("hi", "opencode")
+    world.wait(run, "ready")
+    environment = Path(f"/proc/{world.run(run)['pid']}/environ").read_bytes()
+    assert b'OPENCODE_PERMISSION={"edit": "ask"' in environment
 
 
 def test_dangerous_flags_are_passed_and_shown(world: RunWorld) -> None:

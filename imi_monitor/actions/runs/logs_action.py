@@ -56,7 +56,7 @@ class LogsAction(Action):
     streams = True
 
     def run(self, context: Context, request: Request) -> Outcome:
-        row = run_lookup.find_run(context, request.text("run"))
+        row = run_lookup.find_run(context, request.text("name"))
         folder = launch_folder.folder_of(row.id)
         if request.flag("path"):
             context.emit(folder.file("out"), {"path": folder.file("out")})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview
 from imi_monitor.actions.runs import run_lookup
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import MOST_PROMPT, NO, YES
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.runs import AskRow, RunRow
 
 _TEXT = Argument("text", "the text; several words are joined by blanks", rest=True)
+_QUESTIONS = ("AskUserQuestion", "Question")
 _WORDS = {"y": YES, "yes": YES, "allow": YES, "n": NO, "no": NO, "deny": NO}
 
 
@@ -32,12 +33,28 @@ class AnswerAction(Action):
         " one. An answer that comes too late is refused and never reaches another question."
     )
     examples = (("imi answer 1b2c3d4e yes", "allow what the agent asks for"),)
+    key = "W"
+    dialog_options = ("text",)
     arguments = (run_lookup.RUN, _TEXT)
     options = (Option("ask", "the id of the question, as `imi runs --json` shows it", value="ID"),)
 
+    def preview(self, context: Context, request: Request) -> Preview:
+        """The question; the answer is bound to it, whatever the agent asks meanwhile."""
+        try:
+            row = run_lookup.find_run(context, request.text("name"))
+            run_lookup.refuse_over(row)
+            asked = _find_ask(context, row, request.text("ask"))
+        except ImiError as error:
+            return Preview([], error)
+        record = launch_folder.folder_of(row.id).record_at(asked.position)
+        choices = _choices(row, record) if record is not None and asked.tool in _QUESTIONS else ()
+        numbered = [f"{number}  {safe(one, 200)}" for number, one in enumerate(choices, 1)]
+        lines = [f"{safe(row.agent_id)} asks: {safe(asked.text or asked.tool, 500)}", *numbered]
+        return Preview(lines, bound={"ask": asked.id})
+
     def run(self, context: Context, request: Request) -> Outcome:
         text = _text(request)
-        row = run_lookup.find_run(context, request.text("run"))
+        row = run_lookup.find_run(context, request.text("name"))
         run_lookup.refuse_over(row)
         asked = _find_ask(context, row, request.text("ask"))
         folder, provider = launch_folder.folder_of(row.id), providers.by_name(row.program)
@@ -63,11 +80,18 @@ class SayAction(Action):
     label = "Say"
     help = "send a started agent a follow-up prompt"
     more = "The agent takes it up with its next step, or after its turn, as its program does with what a user types."
+    in_menus = True
+    dialog_options = ("text",)
     arguments = (run_lookup.RUN, _TEXT)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        row = run_lookup.find_run(context, request.text("name"))
+        run_lookup.refuse_over(row)
+        return [f"sends it to {row.short} ({safe(row.agent_id)}), which is {row.shown_state}"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         text = _text(request)
-        row = run_lookup.find_run(context, request.text("run"))
+        row = run_lookup.find_run(context, request.text("name"))
         run_lookup.refuse_over(row)
         launch_folder.folder_of(row.id).send(providers.by_name(row.program).say(_read(row), text))
         return Outcome([f"sent to {row.short}: {safe(text, 200)}"], {"run": row.id, "text": text})
@@ -81,10 +105,16 @@ class InterruptAction(Action):
     more = (
         "`imi say` starts the next turn. An interrupt is the way to pause: a stopped process does not stop its tools."
     )
+    in_menus = True
     arguments = (run_lookup.RUN,)
 
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        row = run_lookup.find_run(context, request.text("name"))
+        run_lookup.refuse_over(row)
+        return [f"ends the turn of {row.short} ({safe(row.agent_id)}), which is {row.shown_state}"]
+
     def run(self, context: Context, request: Request) -> Outcome:
-        row = run_lookup.find_run(context, request.text("run"))
+        row = run_lookup.find_run(context, request.text("name"))
         run_lookup.refuse_over(row)
         messages = providers.by_name(row.program).interrupt(_read(row))
         if not messages:
@@ -94,7 +124,7 @@ class InterruptAction(Action):
 
 
 def _text(request: Request) -> str:
-    text = " ".join(request.rest("text")).strip()
+    text = (request.text("text") or " ".join(request.rest("text"))).strip()
     if not text:
         raise UsageError(f"imi {request.verb} needs a text", code="missing")
     if "\0" in text:
@@ -128,11 +158,14 @@ def _choice(row: RunRow, record: dict[str, object], text: str) -> str:
     """The choice that a number stands for; any other text as it is."""
     if not text.isdecimal():
         return text
+    choices, number = _choices(row, record), int(text[:6])
+    return choices[number - 1] if 0 < number <= len(choices) else text
+
+
+def _choices(row: RunRow, record: dict[str, object]) -> tuple[str, ...]:
     reader = providers.by_name(row.program).reader()
     reader.add_record(record, 0, row.created_at)
-    choices = next(iter(reader.asks.values())).choices if reader.asks else ()
-    number = int(text[:6])
-    return choices[number - 1] if 0 < number <= len(choices) else text
+    return next(iter(reader.asks.values())).choices if reader.asks else ()
 
 
 def _read(row: RunRow) -> StreamReader:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Argument
+from imi_monitor.model import names
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.runs import follower
@@ -13,8 +15,9 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.store.runs import AskRow, RunRow
 
-RUN = Argument("run", "a run, as `imi runs` shows it; also its agent, or the beginning of its session")
-MAYBE_RUN = Argument("run", "a run, as `imi runs` shows it; without it the newest", optional=True)
+_WHICH = "a run, as `imi runs` shows it, its agent, or its worktree"
+RUN = Argument("name", _WHICH)
+MAYBE_RUN = Argument("name", f"{_WHICH}; without it the newest run", optional=True)
 
 
 def find_run(context: Context, name: str | None, *, only_open: bool = False) -> RunRow:
@@ -25,7 +28,7 @@ def find_run(context: Context, name: str | None, *, only_open: bool = False) -> 
         if not newest:
             raise Refused("no agent was started yet: `imi start claude --prompt TEXT` starts one", code="no-run")
         return newest[0]
-    found = db.read(context.connection, runs.find_by_prefix, name)
+    found = db.read(context.connection, runs.find_by_prefix, name) or _in_worktree(context, name)
     whole = [one for one in found if name in (one.id, one.session, one.agent_id)]
     living = [one for one in whole or found if one.is_open]
     for among in (living, whole, found):
@@ -35,6 +38,15 @@ def find_run(context: Context, name: str | None, *, only_open: bool = False) -> 
         raise Refused(f"no run {safe(name, 60)!r}: `imi runs` lists them", code="no-run")
     named = ", ".join(one.short for one in found[:5])
     raise Refused(f"{safe(name, 60)!r} may mean {named}: give more characters", code="ambiguous")
+
+
+def _in_worktree(context: Context, name: str) -> list[RunRow]:
+    """The newest run in the worktree of this name: an open one before one that is over."""
+    wanted = names.candidates(name, worktree_lookup.name_prefixes(context))
+    repository = context.find_repository()
+    repo = context.repo_name(repository) if repository is not None else None
+    found = db.read(context.connection, runs.list_in_worktree, wanted, repo)
+    return [next((one for one in found if one.is_open), found[0])] if found else []
 
 
 def refuse_over(one: RunRow) -> None:

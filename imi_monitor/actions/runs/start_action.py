@@ -34,13 +34,14 @@ _MODES = (
     Option(EDITS, "edit files without asking"),
     Option(PLAN, "only read and plan"),
 )
+_PROMPT_FILE = Option("prompt-file", "read the prompt from a file; - for the standard input", value="FILE")
 _OPTIONS = (
-    Option("prompt", "what the agent is to do", value="TEXT"),
-    Option("prompt-file", "read the prompt from a file; - for the standard input", value="FILE"),
+    Option("prompt", "what the agent is to do", value="TEXT", needed=True),
+    _PROMPT_FILE,
     Option("in", "the worktree to work in; default: the one around you", value="NAME", label="Worktree"),
     Option("new", "make a worktree for it first: feat/NAME, fix/NAME", value="TYPE/NAME", label="New worktree"),
     Option("way", "how the agent is held: task (no terminal)", value="WAY", choices=provider.WAYS),
-    Option("name", "the name of the agent; default: the program and the run's id", value="NAME", label="Agent"),
+    Option("as", "the name of the agent; default: the program and the run's id", value="NAME", label="Agent"),
     Option("task", "the task of its claim", value="TASK"),
     Option("model", "the model, as the program names it", value="MODEL"),
     *_MODES,
@@ -65,23 +66,49 @@ class StartAction(Action):
         " shows what it does, `imi answer` answers its questions, `imi logs -f` follows it. More than `runs.at_once` agents"
         " wait in the queue. Words behind -- go to the program unchanged; only there it can be allowed everything."
     )
+    key = "C"
+    worktree_option = "in"
+    requires = ("folder",)
+    dialog_options = ("program", "prompt", "model", EDITS, PLAN)
     arguments = (
         Argument("program", f"the agent program: {', '.join(providers.NAMES)}", optional=True, choices=providers.NAMES),
         Argument("flags", "words for the program, behind --", optional=True, rest=True),
     )
     options = _OPTIONS
 
-    def run(self, context: Context, request: Request) -> Outcome:
+    def choices(self, context: Context, name: str) -> list[str]:
+        from imi_monitor import programs
+
+        return [one for one in providers.NAMES if programs.find(one) is not None] if name == "program" else []
+
+    def refuse(self, context: Context, request: Request) -> None:
         if "continue" in request.values:
-            return _continue(context, request, request.text("continue"))
+            return
         name = request.text("program")
         if name is None:
             raise UsageError(f"imi start needs a program: one of {', '.join(providers.NAMES)}", code="missing")
-        _flags(request)
-        prompt = _prompt(request)
-        if prompt is None:
+        _look(context, request, name)
+        if request.text("prompt") is None and request.text("prompt-file") is None:
             raise UsageError("give the agent something to do: --prompt TEXT or --prompt-file FILE", code="no-prompt")
-        return _start(context, request, name, prompt)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        new = request.text("new")
+        found = _worktree(context, request) if new is None else None
+        where = (
+            f"in the new worktree {safe(new)}" if new else f"in {safe(found.name)}" if found else "in its run folder"
+        )
+        mode = {ASK: "asks for permissions", EDITS: "edits files without asking", PLAN: "only reads and plans"}
+        claimed = new is not None or (found is not None and not found.is_main)
+        held = ["claims it until the agent ends"] if claimed else []
+        return [f"starts {request.text('program')} {where}, without a terminal", *held, f"it {mode[_mode(request)]}"]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        if "continue" in request.values:
+            return _continue(context, request, request.text("continue"))
+        self.refuse(context, request)
+        prompt = _prompt(request)
+        assert prompt is not None
+        return _start(context, request, str(request.text("program")), prompt)
 
 
 class ResumeAction(Action):
@@ -90,11 +117,18 @@ class ResumeAction(Action):
     label = "Resume"
     help = "take up the session of an ended run again"
     more = "The same as `imi start --continue`. Without a prompt the agent is told to go on where its last turn ended."
+    in_menus = True
+    requires = ("folder",)
     arguments = (run_lookup.MAYBE_RUN,)
-    options = tuple(one for one in _OPTIONS if one.name in ("prompt", "prompt-file"))
+    options = (Option("prompt", "what to do next", value="TEXT"), _PROMPT_FILE)
+    dialog_options = ("prompt",)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        row = _ended(context, request.text("name"))
+        return [f"resumes the session of {row.short} ({safe(row.agent_id)}), which is {row.shown_state}"]
 
     def run(self, context: Context, request: Request) -> Outcome:
-        return _continue(context, request, request.text("run"))
+        return _continue(context, request, request.text("name"))
 
 
 def _prompt(request: Request) -> str | None:
@@ -134,13 +168,13 @@ def _read_prompt(file: str) -> str:
 
 
 def _start(context: Context, request: Request, name: str, prompt: str) -> Outcome:
-    one, made = _look(context, request, name)
+    program = provider.find_program(providers.by_name(name))
     found = _worktree(context, request)
     spec = Spec(
-        program=made,
+        program=program,
         prompt=prompt,
         cwd=found.path if found else "",
-        session=one,
+        session=new_id(),
         mode=_mode(request),
         model=request.text("model"),
         flags=tuple(_flags(request)),
@@ -148,24 +182,24 @@ def _start(context: Context, request: Request, name: str, prompt: str) -> Outcom
     return _begin(context, request, name, spec, found)
 
 
-def _look(context: Context, request: Request, name: str) -> tuple[str, str]:
-    """A new id and the path of the program, after everything is checked that can be checked before anything is made."""
+def _look(context: Context, request: Request, name: str) -> None:
+    """Refuse everything that can be refused before anything is made."""
     context.open_known_repositories()  # programs inside their worktrees are not run
-    found = provider.find_program(providers.by_name(name))
+    wanted = providers.by_name(name)
+    found = provider.find_program(wanted)
+    flags = tuple(_flags(request))
+    wanted.start(Spec(found, "", "", "", _mode(request), request.text("model"), flags))  # refuses what it cannot do
     way = request.text("way")
     if way is not None and way not in provider.WAYS:
         raise UsageError(f"--way {safe(way)!r} is unknown: use one of {', '.join(provider.WAYS)}", code="bad-option")
-    _mode(request)
-    _flags(request)
     _labels(request)
     claim_options.short_text(request, "task")
-    agent = request.text("name")
+    agent = request.text("as")
     problem = names.agent_problem(agent) if agent is not None else None
     if problem:
         raise UsageError(f"agent {safe(agent or '')!r} {problem}", code="bad-agent")
     if request.text("in") is not None and request.text("new") is not None:
         raise UsageError("give --in or --new, not both", code="bad-option")
-    return new_id(), found
 
 
 def _mode(request: Request) -> str:
@@ -229,7 +263,7 @@ def _begin(
 ) -> Outcome:
     from imi_monitor.runs.run_plan import RunPlan
 
-    agent = request.text("name") or (before.agent_id if before else f"{name}-{spec.session[:8]}")
+    agent = request.text("as") or (before.agent_id if before else f"{name}-{spec.session[:8]}")
     claimed = _claimed(context, request, found, agent, spec)
     repository = found.repository if found else None
     plan = RunPlan(
@@ -295,11 +329,7 @@ def _outcome(context: Context, run_id: str, plan: RunPlan) -> Outcome:
 
 
 def _continue(context: Context, request: Request, name: str | None) -> Outcome:
-    before = run_lookup.find_run(context, name)
-    if before.is_open:
-        raise Refused(f"{before.short} is not over ({before.shown_state}): `imi say {before.short} TEXT` talks to it")
-    if before.session is None:
-        raise Refused(f"{before.short} ended before it had a session: start it anew", code="no-session")
+    before = _ended(context, name)
     left = run_stop.list_left_behind([before]).get(before.id)
     if left:  # one of them may still write the session
         shown = ", ".join(f"{safe(name)} ({pid})" for pid, name in left[:5])
@@ -327,6 +357,16 @@ def _continue(context: Context, request: Request, name: str | None) -> Outcome:
         resumes=before.session,
     )
     return _begin(context, request, before.program, again, found, before)
+
+
+def _ended(context: Context, name: str | None) -> RunRow:
+    """The run of this name, if its session can be taken up again."""
+    found = run_lookup.find_run(context, name)
+    if found.is_open:
+        raise Refused(f"{found.short} is not over ({found.shown_state}): `imi say {found.short} TEXT` talks to it")
+    if found.session is None:
+        raise Refused(f"{found.short} ended before it had a session: start it anew", code="no-session")
+    return found
 
 
 ACTIONS = (StartAction(), ResumeAction())

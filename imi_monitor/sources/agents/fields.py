@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from imi_monitor.model import times
@@ -65,14 +66,20 @@ def moment(value: object) -> str | None:
     """A timestamp in imi's form, from RFC 3339 or from seconds or milliseconds since 1970."""
     try:
         if isinstance(value, str):
-            parsed = times.parse(value)
-            return times.stamp(parsed) if parsed else None
+            return _moment_of(value)
         count = number(value)
         if not count:
             return None
         return times.stamp(datetime.fromtimestamp(count if count < _MOST_SECONDS else count / 1000, UTC))
     except (ValueError, OverflowError, OSError):
         return None
+
+
+@lru_cache(maxsize=64)
+def _moment_of(value: str) -> str | None:
+    """Several parts of a program's reader ask for the time of one record."""
+    parsed = times.parse(value)
+    return times.stamp(parsed) if parsed else None
 
 
 def quiet(now: float, then: float) -> float:

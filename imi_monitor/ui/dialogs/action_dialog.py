@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -103,7 +104,7 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
     @property
     def _given(self) -> dict[str, object]:
         """The values that need no field."""
-        return {**self._values, **({"name": ""} if self._targets[0].name is not None else {})}
+        return {**self._values, **({self._action.worktree_value: ""} if self._targets[0].name is not None else {})}
 
     @property
     def _name_shown(self) -> str:
@@ -236,7 +237,12 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
         self._previews_shown = True
         if isinstance(answer, ImiError):
             self._show_refusal(answer)
-        elif len(self._targets) == 1:
+            self._submit_if_asked()
+            return
+        if len(answer) == len(self._targets):  # fewer if they were stopped
+            pairs = zip(self._targets, answer, strict=True)
+            self._targets = [replace(target, bound=shown.bound) for target, shown in pairs]
+        if len(self._targets) == 1:
             self._show(dialog_text.preview(answer[0]))
             self._offer_override(answer[0].refusal)
         else:
@@ -399,7 +405,8 @@ def dialog_for(
     if not action.needs_worktree:
         return ActionDialog(action, {}, context_of(first))
     if len(trees) == 1 and first is not None:
-        return ActionDialog(action, {"name": first.key.worktree}, context_of(first), in_background=in_background)
+        given: dict[str, object] = {action.worktree_value: first.key.worktree}
+        return ActionDialog(action, given, context_of(first), in_background=in_background)
     # each name with its own context: two repositories may have a worktree of the same name
     names = [(tree.key.worktree, context_of(tree)) for tree in trees]
     return ActionDialog(action, {}, context_of(first), names=names, in_background=in_background)
@@ -409,7 +416,7 @@ def _targets(
     action: Action, values: dict[str, object], open_context: OpenContext, names: Sequence[str | tuple[str, OpenContext]]
 ) -> list[ActionTarget]:
     """Return the worktrees to act on; an action that needs no worktree runs once, however many are marked."""
-    name = values.get("name")
+    name = values.get(action.worktree_value)
     if action.needs_worktree and names:
         return [ActionTarget(one, open_context) if isinstance(one, str) else ActionTarget(*one) for one in names]
     return [ActionTarget(name if action.needs_worktree and isinstance(name, str) else None, open_context)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from imi_monitor.actions import command_line
 from imi_monitor.actions.action import Action, Outcome, Request
@@ -23,11 +23,12 @@ class ActionTarget:
 
     name: str | None
     open_context: OpenContext
+    bound: dict[str, object] = field(default_factory=dict)  # by the preview that is shown
 
     def request(self, action: Action, values: dict[str, object]) -> Request:
         """Return the request for this target; `values` are the arguments besides the name."""
-        named = {} if self.name is None else {"name": self.name}
-        return Request(action.words[0], {**values, **named})
+        named = {} if self.name is None else {action.worktree_value: self.name}
+        return Request(action.words[0], {**values, **self.bound, **named})
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class FormField:
     label: str
     hint: str
     required: bool = False
+    first: bool = False  # to type in first, although the preview needs no value
     flag: bool = False
     ticked: float | None = None  # the value that a ticked box gives
     number: bool = False
@@ -41,14 +42,16 @@ class FormField:
 def fields(action: Action, given: dict[str, object]) -> list[FormField]:
     """Return the fields for what the action takes and was not given yet."""
     required = [_argument_field(action, one) for one in action.arguments if not one.optional and not one.rest]
-    options = {one.name: one for one in action.options}
-    found = [*required, *(_option_field(options[name]) for name in action.dialog_options)]
+    offered = {one.name: _argument_field(action, one) for one in action.arguments}
+    offered |= {one.name: _option_field(one) for one in action.options}
+    found = [*required, *(offered[name] for name in action.dialog_options)]
     return [field for field in found if field.name not in given]
 
 
 def _argument_field(action: Action, argument: Argument) -> FormField:
-    chosen = type(action).choices is not Action.choices and argument.name == "type"
-    return FormField(argument.name, argument.label, argument.help, required=True, chosen=chosen)
+    chosen = type(action).choices is not Action.choices and argument.name in ("type", "program")
+    needed = not argument.rest
+    return FormField(argument.name, argument.label, argument.help, required=needed, first=argument.rest, chosen=chosen)
 
 
 def _option_field(option: Option) -> FormField:
@@ -56,6 +59,7 @@ def _option_field(option: Option) -> FormField:
         option.name,
         option.label,
         option.help,
+        required=option.needed,
         flag=not option.value or option.ticked is not None,
         ticked=option.ticked,
         number=option.number,
@@ -113,7 +117,8 @@ class Form(Vertical):
 
     def first(self) -> Widget | None:
         """Return the input of the first required field to type in, else of the first required one."""
-        required = sorted((field for field in self.fields if field.required), key=lambda field: field.chosen)
+        wanted = (field for field in self.fields if field.required or field.first)
+        required = sorted(wanted, key=lambda field: field.chosen)
         return self._input(required[0]) if required else None
 
     def focus_field(self, field: FormField) -> None:

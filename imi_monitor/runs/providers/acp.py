@@ -1,0 +1,155 @@
+"""Programs that speak the Agent Client Protocol on their standard streams: one provider for all of them.
+
+A program is one line in `PROGRAMS`. imi offers them neither files nor terminals: they have their own.
+"""
+
+from __future__ import annotations
+
+from imi_monitor.fast.frozen_dataclass import dataclass, field
+from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
+from imi_monitor.model.text import safe
+from imi_monitor.runs.provider import Launch, Message, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.sources.agents.acp_stream import AcpStream
+    from imi_monitor.sources.agents.stream_reader import StreamReader
+
+_HELLO, _OPEN, _PROMPT = "imi-hello", "imi-session", "imi-prompt"  # as in sources.agents.acp_stream
+_WANTED = {YES: "allow_once", NO: "reject_once"}
+
+
+@dataclass(frozen=True, slots=True)
+class AcpProgram:
+    """`modes`: the arguments for each mode that the program takes. `env`: what makes it ask."""
+
+    install: str
+    argv: tuple[str, ...]
+    modes: dict[str, tuple[str, ...]] = field(default_factory=lambda: {ASK: ()})
+    env: dict[str, str] = field(default_factory=dict)
+    model: str = ""  # the option that names a model
+    dangerous: tuple[str, ...] = ()
+
+
+PROGRAMS = {
+    "gemini": AcpProgram(
+        "npm install -g @google/gemini-cli",
+        ("--acp",),
+        {
+            ASK: ("--approval-mode", "default"),
+            EDITS: ("--approval-mode", "auto_edit"),
+            PLAN: ("--approval-mode", "plan"),
+        },
+        model="--model",
+        dangerous=("yolo", "--yolo", "-y"),
+    ),
+    "opencode": AcpProgram(
+        "npm install -g opencode-ai",
+        ("acp",),
+        # without a setting of its own it asks for nothing
+        env={"OPENCODE_PERMISSION": '{"edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"}'},
+    ),
+    "copilot": AcpProgram(
+        "npm install -g @github/copilot",
+        ("--acp",),
+        model="--model",
+        dangerous=("--allow-all-tools", "--allow-all-paths", "--yolo", "--allow-all"),
+    ),
+}
+
+
+def make(name: str) -> AcpProvider:
+    return AcpProvider(name, PROGRAMS[name])
+
+
+class AcpProvider:
+    def __init__(self, name: str, program: AcpProgram) -> None:
+        self.name = name
+        self.install = program.install
+        self._program = program
+
+    def start(self, spec: Spec) -> Launch:
+        one = self._program
+        if spec.mode not in one.modes:
+            raise UsageError(f"{self.name} has no mode {spec.mode}: start it without --{spec.mode}", code="bad-option")
+        if spec.model and not one.model:
+            raise UsageError(f"{self.name} takes its model from its own settings", code="bad-option")
+        model = (one.model, spec.model) if spec.model else ()
+        argv = (spec.program, *one.argv, *one.modes[spec.mode], *model, *spec.flags)
+        offer = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}}}
+        hello = _request(_HELLO, "initialize", {**offer, "clientInfo": {"name": "imi", "version": "0"}})
+        dangerous = tuple(word for word in spec.flags if word.rpartition("=")[2] in one.dangerous)
+        return Launch(argv, spec.resumes, (hello,), dangerous=dangerous, env=one.env)
+
+    def reader(self) -> StreamReader:
+        from imi_monitor.sources.agents.acp_stream import AcpStream
+
+        return AcpStream()
+
+    def greet(self, read: StreamReader, sent: list[Message], spec: Spec) -> list[Message] | None:
+        """The session, once the program has said who it is, and the prompt, once the session is open."""
+        stream, methods = _acp(read), {one.get("method") for one in sent}
+        if "session/prompt" in methods:
+            return None
+        if stream.opened:
+            return [_prompt(stream.session or spec.resumes or "", spec.prompt)]
+        if not stream.greeted or methods & {"session/new", "session/load"}:
+            return []
+        wanted: Message = {"cwd": spec.cwd, "mcpServers": []}
+        if spec.resumes is None:
+            return [_request(_OPEN, "session/new", wanted)]
+        return [_request(_OPEN, "session/load", {**wanted, "sessionId": spec.resumes})]
+
+    def answer(self, record: Message, text: str) -> Message:
+        params = record.get("params")
+        options = params.get("options") if isinstance(params, dict) else None
+        if not isinstance(options, list):
+            raise Refused("its question cannot be read any more: answer it in the program", code="no-question")
+        kind = _WANTED.get(text)
+        for one in options:
+            if isinstance(one, dict) and (one.get("kind") == kind if kind else one.get("name") == text):
+                outcome = {"outcome": "selected", "optionId": one.get("optionId")}
+                return _reply(record.get("id"), outcome)
+        if text == NO:
+            return _reply(record.get("id"), {"outcome": "cancelled"})
+        names = ", ".join(safe(str(one.get("name")), 60) for one in options if isinstance(one, dict))
+        raise UsageError(f"{self.name} takes yes, no, or one of: {names}", code="bad-answer")
+
+    def say(self, read: StreamReader, text: str) -> list[Message]:
+        if not read.turn_over or read.session is None:
+            raise Refused(
+                f"{self.name} takes one prompt at a time: interrupt it, or wait until it is ready", code="not-ready"
+            )
+        return [_prompt(read.session, text)]
+
+    def interrupt(self, read: StreamReader) -> list[Message]:
+        if read.turn_over or read.session is None:
+            return []
+        waiting = [_reply(ident, {"outcome": "cancelled"}) for ident in _acp(read).ask_ids.values()]
+        cancel: Message = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": read.session}}
+        return [cancel, *waiting]
+
+    def finish(self) -> list[Message]:
+        return []  # it ends with its input, which the agent itself holds open, or by a signal
+
+
+def _acp(read: StreamReader) -> AcpStream:
+    from imi_monitor.sources.agents.acp_stream import AcpStream
+
+    assert isinstance(read, AcpStream)
+    return read
+
+
+def _request(ident: str, method: str, params: Message) -> Message:
+    return {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
+
+
+def _reply(ident: object, outcome: Message) -> Message:
+    return {"jsonrpc": "2.0", "id": ident, "result": {"outcome": outcome}}
+
+
+def _prompt(session: str, text: str) -> Message:
+    prompt: Message = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+    return _request(f"{_PROMPT}-{new_id()}", "session/prompt", prompt)

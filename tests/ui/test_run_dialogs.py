@@ -1,0 +1,60 @@
+"""Starting, answering and stopping an agent from the dashboard, with a real keeper and follower and a fake program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.pilot import Pilot
+
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.dialogs.action_dialog import ActionDialog
+from tests.runs.conftest import world
+from tests.runs.run_kit import RunWorld
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
+from tests.ui.test_dialogs import opened
+
+__all__ = ["world"]  # a fixture
+
+
+async def enter(app: ImiApp, pilot: Pilot[Any], text: str) -> None:
+    """Type a text, wait until the dialog has looked at it, and submit."""
+    await pilot.press(*text)
+    await wait_until(pilot, lambda: "checking…" not in screen_text(app))
+    await pilot.press("enter")
+    await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+
+
+def test_an_agent_is_started_answered_and_stopped_from_the_dashboard(world: RunWorld) -> None:
+    # S2.15
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        dialog = await opened(app, pilot, "feat-x", "C")
+        await pilot.press(*"[[ask]]")
+        await wait_until(pilot, lambda: "starts claude in feat-x, without a terminal" in screen_text(app))
+        assert "claims it until the agent ends" in screen_text(app) and dialog.form.missing is None
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        run = world.imi("runs", "--json").data["runs"][0]["id"]
+        first = world.wait(run, "asks")["asks"][0]["id"]
+        await opened(app, pilot, "feat-x", "W")
+        assert "asks: permission for Bash touch x" in screen_text(app)
+        world.imi("answer", run, "yes")  # another person is faster, and the agent asks again
+        world.wait(run, "ready")
+        world.imi("say", run, "[[ask]]")
+        second = world.wait(run, "asks")["asks"][0]["id"]
+        await pilot.press(*"no", "enter")
+        await wait_until(pilot, lambda: "too late" in screen_text(app))
+        assert first != second and [one["id"] for one in world.run(run)["asks"]] == [second]
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        await opened(app, pilot, "feat-x", "W")
+        await enter(app, pilot, "yes")
+        world.wait(run, "ready")
+        assert world.messages(run)[-2:] == ["allowed", "Hello."]
+        stop = await opened(app, pilot, "feat-x", "X")
+        assert "(ready) and all that it started" in screen_text(app)
+        stop.query_one("#act").focus()
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        world.wait(run, "completed")
+
+    run_dashboard(world.repo, play)
