@@ -112,7 +112,9 @@ def reopen(connection: sqlite3.Connection, repo_name: str, name: str, path: str)
     )
 
 
-_SESSIONS = "UPDATE sessions SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ?"
+_AGENTS = tuple(
+    f"UPDATE {table} SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ?" for table in ("sessions", "runs")
+)
 
 
 def rename(
@@ -133,8 +135,8 @@ def rename(
             "UPDATE worktrees SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ? AND active = 0",
             (free, repo_name, new),
         )
-        connection.execute(_SESSIONS, (free, repo_name, new))
-    connection.execute(_SESSIONS, (new, repo_name, old))
+        _rename_of_agents(connection, repo_name, new, free)
+    _rename_of_agents(connection, repo_name, old, new)
     connection.execute(
         "UPDATE worktrees SET worktree_name = ?, path = ?, branch_name = coalesce(?, branch_name), updated_at = ?"
         " WHERE repo_name = ? AND worktree_name = ?",
@@ -142,6 +144,11 @@ def rename(
     )
     data: dict[str, object] = {"from": old, "path": path, "branch": branch}
     events.record(connection, "worktree.renamed", repo_name, new, agent_id=agent, data=data)
+
+
+def _rename_of_agents(connection: sqlite3.Connection, repo_name: str, old: str, new: str) -> None:
+    for statement in _AGENTS:
+        connection.execute(statement, (new, repo_name, old))
 
 
 def move(connection: sqlite3.Connection, repo_name: str, name: str, path: str) -> None:

@@ -35,7 +35,7 @@ class RunWorld:
     tree: Repo
 
     def imi(self, *words: str, **more: Any) -> Ran:
-        return imi(*words, cwd=self.tree.path, **more)
+        return imi(*words, **{"cwd": self.tree.path, **more})
 
     def start(self, prompt: str, program: str = "claude", *words: str) -> str:
         """Start an agent; returns the run's id."""

@@ -144,6 +144,17 @@ def test_a_crashed_run_is_resumed_with_its_session(world: RunWorld, program: str
     assert world.imi("resume", row["id"]).err.startswith(f"imi: {row['id'][:8]} is not over (ready)")
 
 
+def test_a_run_is_resumed_in_its_renamed_worktree(world: RunWorld) -> None:
+    run = world.start("[[die]]")
+    world.wait(run, "crashed")
+    world.imi("release", "feat-x", "--force", "--reason", "crashed", env={"IMI_AGENT_ID": "me"})
+    renamed = world.imi("rename", "feat-x", "login", cwd=world.repo.path)
+    assert renamed.code == 0, renamed.err
+    again = world.imi("resume", run, "--json", cwd=world.repo.path)
+    assert again.code == 0, again.err
+    assert again.data["worktree_name"] == "feat-login" and again.data["cwd"].endswith("/feat-login")
+
+
 def test_what_an_agent_left_behind_is_named_and_ended_before_a_resume(world: RunWorld) -> None:
     run = world.start("[[leave]] [[die]]")
     world.wait(run, "crashed")
