@@ -258,7 +258,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "group": "Agents",
         "label": "Start",
         "help": "start an agent with a prompt",
-        "key": "C",
+        "key": "K",
         "key_bar": 0,
         "requires": ("folder",),
         "needs_worktree": True,
