@@ -136,3 +136,9 @@ def test_claim_verbs_start_no_git_process(where: Repo, tmp_path: Path) -> None:
     ):
         modules = _imported(where, *words, "--agent", "a", env=broken)
         assert "imi_monitor.git.spawn" not in modules, words
+
+
+def test_the_line_of_a_bar_imports_nothing_heavy(where: Repo) -> None:
+    """It runs every few seconds, beside everything else."""
+    imi("claim", "feat-x", "--agent", "a", cwd=where.path)
+    assert _imported(where, "status", "--line") & FORBIDDEN == set()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.model.remote_address import RemoteAddress
 
-TIMEOUT = 20.0
+TIMEOUT = 10.0
 _CAP = 1 << 20
 _NOT_LOGGED_IN = 4
 _FIELDS = (
