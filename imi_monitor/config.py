@@ -89,7 +89,18 @@ KEYS: dict[str, tuple[object, str, str]] = {
     ),
     "notify.webhook": ("", "", "an address to post to: ntfy, Slack, or a server that takes JSON"),
     "notify.webhook_shape": ("auto", "", "the form of the message: auto (by the address), ntfy, slack or json"),
-    "servers.redis_url": ("", "IMI_REDIS_URL", "a team's Redis; empty: none"),
+    "team.name": ("default", "IMI_TEAM", "homes with the same team name on one Redis see each other"),
+    "team.share": (
+        "names",
+        "",
+        "what other homes see: counts (no file names), names (of files, tools and commits), titles (of sessions too)",
+    ),
+    "team.insecure": (False, "", "allow a Redis on another machine without TLS"),
+    "servers.redis_url": (
+        "",
+        "IMI_REDIS_URL",
+        "a team's Redis or Valkey: redis://, rediss://, unix://, redis+sentinel://, redis+cluster://; empty: none",
+    ),
     "servers.amqp_url": ("", "IMI_AMQP_URL", "a team's RabbitMQ; empty: none"),
     "servers.postgres_url": ("", "IMI_POSTGRES_URL", "a team's PostgreSQL; empty: none"),
 }
@@ -110,6 +121,9 @@ USER_KEYS = (
     "notify.command",
     "notify.webhook",
     "notify.webhook_shape",
+    "team.name",
+    "team.share",
+    "team.insecure",
     "servers.redis_url",
     "servers.amqp_url",
     "servers.postgres_url",
@@ -120,6 +134,7 @@ _CHOICES = {
     "notify.when": ("unfocused", "always", "never"),
     "notify.desktop": ("auto", "osc9", "osc777", "off"),
     "notify.webhook_shape": ("auto", "ntfy", "slack", "json"),
+    "team.share": ("counts", "names", "titles"),
 }
 _MINIMUM = {"trash.keep_days": 1, "git_settings.fetch_timeout_seconds": 1}  # others: 0
 _WEBHOOK = "notify.webhook"
@@ -377,6 +392,8 @@ def _problem(key: str, value: object) -> str | None:
         return f"one of {', '.join(_CHOICES[key])}"
     if key == _WEBHOOK and value and not str(value).startswith(("https://", "http://")):
         return "an address that begins with https:// or http://"
+    if key == "team.name" and not _is_team_name(str(value)):
+        return "a name of letters, digits and hyphens"
     if type(value) is int and value < _MINIMUM.get(key, 0):
         return f"at least {_MINIMUM.get(key, 0)}"
     return _template_problem(value) if key == _TEMPLATE and isinstance(value, str) else None
@@ -387,6 +404,10 @@ def _is_program(entry: tuple[str, str]) -> bool:
     name, words = entry
     plain = name.replace("-", "").isalnum() and name.isascii() and name.islower() and not name[0].isdigit()
     return plain and bool(words.split()) and all(len(word.strip("/")) > 1 for word in words.split())
+
+
+def _is_team_name(name: str) -> bool:
+    return len(name) <= 40 and name.isascii() and name.replace("-", "").isalnum()
 
 
 def _template_problem(template: str) -> str | None:

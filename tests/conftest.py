@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from imi_monitor import programs
 from tests.helpers import Repo
+from tests.redis_server import RedisServer, running_server
 
 # A shell's `&` leaves ctrl-c ignored and `nohup` the hangup, and so they would be in every program that a test starts; what
 # has a handler here is as usual there.
@@ -99,6 +100,13 @@ def own_home(tmp_path: Path, path_without_gh: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(programs, "_repositories", {})  # those of other tests
     monkeypatch.chdir(tmp_path)
     yield home
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A real Redis of this test alone."""
+    with running_server(tmp_path / "redis") as server:
+        yield server
 
 
 @pytest.fixture

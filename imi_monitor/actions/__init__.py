@@ -26,6 +26,7 @@ MODULES = (
     "imi_monitor.actions.status.collisions_action",
     "imi_monitor.actions.housekeeping.disk_action",
     "imi_monitor.actions.history.events_action",
+    "imi_monitor.actions.team.hosts_action",
     "imi_monitor.actions.claims.claim_action",
     "imi_monitor.actions.claims.heartbeat_action",
     "imi_monitor.actions.claims.verify_action",

@@ -108,6 +108,7 @@ GLOBAL_OPTIONS = (
     Option("read-only", "open a dashboard that cannot change anything"),
     Option("ascii", "open a dashboard without Unicode"),
     Option("color", "colour the output", value="WHEN", choices=("auto", "always", "never")),
+    Option("redis", "use this Redis of a team: an address without a password", value="URL"),
     Option("quiet", "show no progress on stderr", aliases=("q",)),
 )
 """Options that stand before or after any verb."""

@@ -6,6 +6,7 @@ MODULES is the registry of the verbs that belong to the command line alone. It w
 MODULES = (
     "imi_monitor.cli.dashboard_command",
     "imi_monitor.cli.watch_command",
+    "imi_monitor.cli.serve_command",
     "imi_monitor.cli.demo_command",
     "imi_monitor.cli.agents_command",
     "imi_monitor.cli.shell_command",

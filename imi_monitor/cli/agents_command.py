@@ -32,6 +32,7 @@ class AgentsVerb(FrontEndVerb):
     options = (
         Option("ended", "also show agents that have ended in the last day"),
         Option("all", "show the agents of all registered repositories"),
+        Option("all-hosts", "also show the agents of the other homes of the team"),
     )
 
     def show(self, parsed: ParsedCommandLine) -> Outcome:
@@ -41,12 +42,18 @@ class AgentsVerb(FrontEndVerb):
         from imi_monitor.store.agents import NOT_DESCRIBED
 
         found, descriptions, warnings = _read_agents(parsed)
+        if parsed.request.flag("all-hosts"):
+            found = (*found, *_of_other_homes(parsed))
         agents = found if parsed.request.flag("ended") else without_ended(found)
         labels = {name: description_label(one) for name, one in descriptions.items()}
         lines = agent_text.table(agents, times.now(), labels, terminal_width()) or [
             "no agent was found in these worktrees"
         ]
-        rows = [{**snapshot_json.agent_data(one), **descriptions.get(one.name, NOT_DESCRIBED).data()} for one in agents]
+        described = [NOT_DESCRIBED if one.truth.source == "home" else descriptions.get(one.name) for one in agents]
+        rows = [
+            {**snapshot_json.agent_data(one), **(own or NOT_DESCRIBED).data()}
+            for one, own in zip(agents, described, strict=True)
+        ]
         hidden = len(found) - len(agents)
         if hidden:
             lines.append(f"{count(hidden, 'ended agent')} not shown: imi agents --ended")
@@ -147,6 +154,14 @@ def without_ended(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
 
     newest = attention.newest_unseen_end(agents)
     return tuple(one for one in agents if one is newest or not attention.has_ended(one))
+
+
+def _of_other_homes(parsed: ParsedCommandLine) -> list[Agent]:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.team import published_homes
+
+    with Context(database=parsed.option("db"), repo=parsed.option("repo")) as context:
+        return [agent for home in published_homes.read_homes(context) if not home.own for agent in home.agents]
 
 
 def _mark_looked_at(parsed: ParsedCommandLine, agents: Sequence[Agent]) -> None:

@@ -48,6 +48,7 @@ def _failure_status(words: list[str]) -> int:
 def _run(words: list[str]) -> int:
     parsed = argument_parser.parse(words)
     _set_colours(parsed)
+    _set_redis(parsed.option("redis"))
     if parsed.flag("version") or parsed.words[:1] == ["version"]:
         return _finish(_version(), parsed)
     if parsed.action is None:
@@ -86,6 +87,23 @@ def _set_colours(parsed: argument_parser.ParsedCommandLine) -> None:
     output.colours = terminal_style.is_used(when) and not parsed.flag("json")
     if when == "never":
         os.environ["NO_COLOR"] = "1"
+
+
+def _set_redis(url: str | None) -> None:
+    """Use the Redis of the command line, for this process and those that it starts."""
+    if url is None:
+        return
+    import os
+
+    from imi_monitor.links import redis_url
+
+    if redis_url.has_password(url):
+        raise UsageError(
+            "--redis takes no password, because every user of this machine can read command lines:"
+            " set IMI_REDIS_URL, or servers.redis_url in the config file",
+            code="password-in-arguments",
+        )
+    os.environ["IMI_REDIS_URL"] = url
 
 
 def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> int:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 
 from imi_monitor.actions.context import Context
 from imi_monitor.cli import output
@@ -38,15 +39,15 @@ def run(parsed: ParsedCommandLine, *, seconds: float | None = None) -> int:
             raise context.registry_problem
     interval = parsed.request.number("interval") or 0.0
     as_stream = parsed.request.verb == "watch" or parsed.flag("json")
-    show = _print_json if as_stream else _paint_table
+    show = _print_json if as_stream else partial(_paint_table, all_hosts=parsed.request.flag("all-hosts"))
     once = parsed.request.flag("once")
     read_only = parsed.flag("read-only")
     return asyncio.run(
-        _run(database, common_dirs, settings, lambda engine: show(engine, interval, once), seconds, read_only)
+        run_engine(database, common_dirs, settings, lambda engine: show(engine, interval, once), seconds, read_only)
     )
 
 
-async def _run(
+async def run_engine(
     database: str,
     common_dirs: list[str] | None,
     settings: Settings,
@@ -54,6 +55,7 @@ async def _run(
     seconds: float | None,
     read_only: bool,
 ) -> int:
+    """Run an engine until `show` is done, the reader of the output goes away, or a signal arrives."""
     from imi_monitor import engine
 
     signalled = asyncio.Event()
@@ -113,12 +115,15 @@ async def _print_json(engine: Engine, interval: float, once: bool) -> None:
         before = snapshot
 
 
-async def _paint_table(engine: Engine, interval: float, once: bool) -> None:
+async def _paint_table(engine: Engine, interval: float, once: bool, *, all_hosts: bool) -> None:
     from imi_monitor.actions.status.status_action import terminal_width
     from imi_monitor.model import times, worktree_table
 
     async for snapshot in snapshots(engine, max(interval, _SHORTEST_REPAINT)):
-        lines = worktree_table.status_table(worktree_table.statuses_of(snapshot), terminal_width(), times.now())
+        shown = worktree_table.statuses_of(snapshot)
+        for home in snapshot.homes if all_hosts else ():
+            shown += worktree_table.statuses_of_home(home)
+        lines = worktree_table.status_table(shown, terminal_width(), times.now())
         output.page([*lines, *worktree_table.snapshot_notes(snapshot)], clear=sys.stdout.isatty())
         if once:
             return

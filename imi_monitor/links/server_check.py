@@ -1,4 +1,4 @@
-"""Checks for `imi doctor` whether a server answers: opens a connection, and sends a PING to Redis.
+"""Checks for `imi doctor` whether a server answers: opens a connection, and reads the version and settings of a Redis.
 
 A check returns None if it answers, else the end of a sentence, without the URL because it may contain a password.
 """
@@ -10,9 +10,13 @@ import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.links.redis_url import RedisAddress
+
 TIMEOUT = 1.0
 _SLOWEST = 2.5  # a name lookup has no timeout, so a slow one is abandoned in its thread
-PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "postgres": 5432, "postgresql": 5432}
+PORTS = {"amqp": 5672, "amqps": 5671, "postgres": 5432, "postgresql": 5432}
 
 
 def server_address(url: str, schemes: tuple[str, ...]) -> tuple[str, int] | None:
@@ -32,9 +36,9 @@ def check_tcp(host: str, port: int, *, longest: float = _SLOWEST) -> str | None:
     return _within(longest, lambda: _connect(host, port))
 
 
-def check_redis(url: str) -> str | None:
-    """Check that a Redis answers, with the password of the URL."""
-    return _within(_SLOWEST, lambda: _ping(url))
+def check_redis(address: RedisAddress) -> str | None:
+    """Check that a Redis answers to this user and can be used by a team."""
+    return _within(_SLOWEST, lambda: _read_version(address))
 
 
 def _connect(host: str, port: int) -> str | None:
@@ -47,24 +51,24 @@ def _connect(host: str, port: int) -> str | None:
     return None
 
 
-def _ping(url: str) -> str | None:
+def _read_version(address: RedisAddress) -> str | None:
     try:
-        import redis as library
+        from imi_monitor.links import redis_link
     except ImportError:
         return "cannot be checked: the Python package redis is missing or broken"
-    try:
-        client = library.Redis.from_url(url, socket_connect_timeout=TIMEOUT, socket_timeout=TIMEOUT)
+    import asyncio
+
+    async def read() -> str | None:
+        link = redis_link.RedisLink(address)
         try:
-            client.ping()
+            return await link.check_server()
         finally:
-            client.close()
-    except library.AuthenticationError:
-        return "refuses the user or password"
-    except library.TimeoutError:
-        return f"does not answer within {TIMEOUT:g} s"
-    except (library.RedisError, OSError, ValueError) as error:
-        return f"does not answer a PING ({type(error).__name__})"
-    return None
+            await link.close()
+
+    try:
+        return asyncio.run(read())
+    except redis_link.FAULTS as error:
+        return redis_link.fault_of(error)
 
 
 def _within(seconds: float, check: Callable[[], str | None]) -> str | None:

@@ -86,7 +86,11 @@ def waits_for(truth: Truth, *, tool_first: bool = False) -> str:
 
 
 def worktree_label(agent: Agent) -> str:
-    return safe(agent.key.worktree, 60) if agent.key else "?"
+    """Return the agent's worktree, in another home as `HOST:NAME`."""
+    if agent.key is None:
+        return "?"
+    name = safe(agent.key.worktree, 60)
+    return f"{safe(agent.key.host, 60)}:{name}" if agent.truth.source == "home" else name
 
 
 def format_tokens(number: int | None) -> str:

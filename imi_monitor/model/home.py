@@ -27,6 +27,7 @@ class HomeDescription:
     version: str
     protocol: int
     since: str  # when the publishing process began
+    seen: str  # when it last published a change
 
 
 def labels(homes: Sequence[HomeDescription]) -> dict[str, str]:

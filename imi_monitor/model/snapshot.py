@@ -188,6 +188,34 @@ class RegistryState:
     problem: str | None = None  # None: it can be used
 
 
+# the states of a home
+HERE = "here"
+UNCONFIRMED = "unconfirmed"  # no sign of life for a while, or the team's Redis cannot be reached
+OFFLINE = "offline"
+NEWER = "newer"  # it publishes by a newer protocol, which is not read
+
+
+@dataclass(frozen=True, slots=True)
+class HomeState:
+    """One home of the team and what it publishes. In the keys of its worktrees and agents the host is its label.
+
+    Worktrees and agents of the own home are in the snapshot itself, so they are left out here.
+    """
+
+    id: str
+    label: str
+    host: str
+    user: str
+    version: str
+    since: str
+    state: str
+    seen: str | None  # the last sign of life, for a home that is not here
+    own: bool
+    worktrees: tuple[Worktree, ...] = ()
+    agents: tuple[Agent, ...] = ()
+    rejected: int = 0  # rows that could not be read
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything at one moment. The engine publishes no snapshot that differs only in `seq` and `taken_at`."""
@@ -207,6 +235,7 @@ class Snapshot:
     repositories: tuple[str, ...] = field(default=())
     disk: tuple[DiskUse, ...] = ()  # of the worktrees measured so far; `imi watch` measures none
     registry: RegistryState = field(default=RegistryState())
+    homes: tuple[HomeState, ...] = ()  # of the team, the own one too; none without a team
 
     def worktree(self, key: Key) -> Worktree | None:
         return next((worktree for worktree in self.worktrees if worktree.key == key), None)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import Agent, Evidence
-from imi_monitor.model.snapshot import Collision, Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import Collision, HomeState, Key, Snapshot, Worktree
 
 SCHEMA = 1
 
@@ -32,6 +32,7 @@ def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
         "agents": [agent_data(one) for one in snapshot.agents],
         "health": [asdict(one) for one in snapshot.health],
         "registry": asdict(snapshot.registry),
+        "homes": [home_data(one) for one in snapshot.homes],
     }
 
 
@@ -67,6 +68,8 @@ def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
         yield {**head, "type": "agent_gone", "id": ident}
     if now.health != before.health:
         yield {**head, "type": "health", "health": [asdict(one) for one in now.health]}
+    if now.homes != before.homes:
+        yield {**head, "type": "homes", "homes": [home_data(one) for one in now.homes]}
     if now.complete and not before.complete:
         yield {**head, "type": "complete"}
 
@@ -80,6 +83,18 @@ def worktree_data(one: Worktree) -> dict[str, object]:
         claim.pop("key")
     activity = [{"minute": minute, "changes": count} for minute, count in one.activity]
     return {**_named(one.key), **fields, "claim": claim, "activity": activity, "owner": one.owner}
+
+
+def home_data(one: HomeState) -> dict[str, object]:
+    """Return one home of the team with what it publishes; the own home's worktrees and agents are the snapshot's."""
+    plain = {name: getattr(one, name) for name in ("id", "label", "host", "user", "version", "since", "state", "seen")}
+    return {
+        **plain,
+        "own": one.own,
+        "worktrees": [worktree_data(tree) for tree in one.worktrees],
+        "agents": [agent_data(agent) for agent in one.agents],
+        "rejected": one.rejected,
+    }
 
 
 def collision_data(one: Collision) -> dict[str, object]:

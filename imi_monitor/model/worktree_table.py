@@ -5,7 +5,7 @@ Unknown is None, never 0: a worktree whose status cannot be read is not clean, a
 
 from __future__ import annotations
 
-from imi_monitor.fast.frozen_dataclass import asdict, dataclass
+from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
 from imi_monitor.model import columns, times
 from imi_monitor.model.columns import Column
 from imi_monitor.model.state_words import UNCLAIMED
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from imi_monitor.model.snapshot import Collision, Snapshot, Worktree
+    from imi_monitor.model.snapshot import Collision, HomeState, Snapshot, Worktree
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class ListedWorktree:
     missing: bool = False
     locked: str | None = None
     prunable: str | None = None
+    host: str | None = None  # the label of its home; None: this one
+    home_state: str | None = None  # unconfirmed or offline; None: what is shown is true now
 
     @property
     def owner(self) -> str:
@@ -53,7 +55,7 @@ class ListedWorktree:
         found = [f"missing: {self.prunable or 'its folder is gone'}"] if self.missing else []
         if self.locked is not None:
             found.append(f"locked: {self.locked}" if self.locked else "locked")
-        return found
+        return [*found, self.home_state] if self.home_state else found
 
     def data(self) -> dict[str, object]:
         return asdict(self)
@@ -94,6 +96,7 @@ UNKNOWN = "?"
 NONE = "–"
 
 _STATUS = (
+    Column("Host", least=6, rank=2),
     Column("Repo", least=6, rank=3),
     Column("Name", least=12),
     Column("Owner", least=8),
@@ -110,6 +113,7 @@ _STATUS = (
     Column("Note", least=16),
 )
 _LIST = (
+    Column("Host", least=6, rank=2),
     Column("Repo", least=6),
     Column("Name", least=12),
     Column("Type", rank=4),
@@ -131,6 +135,13 @@ def status_table(readings: Sequence[WorktreeStatus], width: int | None, now: dat
 def statuses_of(snapshot: Snapshot) -> list[WorktreeStatus]:
     """Return the status of every worktree of a snapshot."""
     return [_status_of(worktree) for worktree in snapshot.worktrees]
+
+
+def statuses_of_home(home: HomeState) -> list[WorktreeStatus]:
+    """Return the status of every worktree of another home."""
+    state = None if home.state == "here" else home.state
+    found = map(_status_of, home.worktrees)
+    return [replace(one, known=replace(one.known, host=home.label, home_state=state)) for one in found]
 
 
 def snapshot_notes(snapshot: Snapshot) -> list[str]:
@@ -199,6 +210,7 @@ def list_table(worktrees: Sequence[ListedWorktree], width: int | None) -> list[s
 
 def _list_row(known: ListedWorktree, several: bool) -> list[str]:
     return [
+        safe(known.host or ""),
         safe(known.repo) if several else "",
         styled(safe(known.worktree_name), NAME),
         safe(known.type),
@@ -212,6 +224,7 @@ def _list_row(known: ListedWorktree, several: bool) -> list[str]:
 def _status_row(reading: WorktreeStatus, several: bool, now: datetime) -> list[str]:
     known = reading.known
     return [
+        safe(known.host or ""),
         safe(known.repo) if several else "",
         styled(safe(known.worktree_name), NAME),
         _owner(known),
@@ -279,7 +292,8 @@ def _notes(reading: WorktreeStatus) -> list[str]:
 
 def _stacked(reading: WorktreeStatus, now: datetime) -> list[str]:
     """Return `feat-api (claude-1)` and below it one line for each thing to know."""
-    head = join((styled(safe(reading.known.worktree_name), NAME), " (", _owner(reading.known), ")"))
+    place = f"{reading.known.host}:" if reading.known.host else ""
+    head = join((styled(safe(f"{place}{reading.known.worktree_name}"), NAME), " (", _owner(reading.known), ")"))
     return [head, *(styled(f"  {text}", _MARK_STYLES.get(text[0], "")) for text in _stacked_facts(reading, now))]
 
 

@@ -6,7 +6,7 @@ read is reported as a failure, and the last good reading stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol
 
 from imi_monitor.fast.frozen_dataclass import dataclass
@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.config import Settings
     from imi_monitor.model.agent_names import GivenName
+    from imi_monitor.model.snapshot import Snapshot
     from imi_monitor.sources.agents.session_recorder import SessionRecorder
     from imi_monitor.sources.files.watcher import FileWatcher
     from imi_monitor.sources.hints import Hint
@@ -133,6 +134,9 @@ class ReadingReceiver(Protocol):
 
     def send_hint(self, hint: Hint) -> None:
         """Pass the hint on to every source."""
+
+    def snapshots(self) -> AsyncIterator[Snapshot]:
+        """Yield the present snapshot and each one that follows, for a source that publishes them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,8 @@ VERBS = {
     "events": Verb("events", LOGIN),
     "monitor": Verb("monitor", LOGIN, status=1),
     "watch": Verb("watch --once", LOGIN),
+    "hosts": Verb("hosts", LOGIN, status=1),
+    "serve": Verb("serve --unit"),
     "demo": Verb("demo watch --once"),
     "claim": Verb("claim login --agent a", LOGIN, lambda world: _owner(world) == "a"),
     "claim --json": Verb("claim login --agent a --json", LOGIN, lambda world: _owner(world) == "a"),

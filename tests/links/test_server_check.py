@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from imi_monitor.links import server_check
+from imi_monitor.links import redis_url, server_check
 from tests.limits import LIMIT
+from tests.redis_server import running_server
 
 
 @pytest.fixture
@@ -58,17 +56,16 @@ def answering() -> Iterator[list[bytes]]:
 @pytest.mark.parametrize(
     ("url", "schemes", "wanted"),
     [
-        ("redis://host", ("redis", "rediss"), ("host", 6379)),
-        ("rediss://u:p@h:7000/1", ("redis", "rediss"), ("h", 7000)),
+        ("amqp://host", ("amqp", "amqps"), ("host", 5672)),
         ("amqp://u:p%40@h/vhost", ("amqp", "amqps"), ("h", 5672)),
         ("amqps://h", ("amqp", "amqps"), ("h", 5671)),
         ("postgresql://u@[::1]/db", ("postgres", "postgresql"), ("::1", 5432)),
-        ("http://h", ("redis", "rediss"), None),
-        ("redis", ("redis",), None),
-        ("redis://", ("redis",), None),
-        ("redis://h:port", ("redis",), None),
-        ("redis://h:99999", ("redis",), None),
-        ("redis://[::1", ("redis",), None),
+        ("http://h", ("amqp", "amqps"), None),
+        ("amqp", ("amqp",), None),
+        ("amqp://", ("amqp",), None),
+        ("amqp://h:port", ("amqp",), None),
+        ("amqp://h:99999", ("amqp",), None),
+        ("amqp://[::1", ("amqp",), None),
     ],
 )
 def test_host_and_port_of_a_server_url(url: str, schemes: tuple[str, ...], wanted: tuple[str, int] | None) -> None:
@@ -83,7 +80,9 @@ def test_a_tcp_check_of_an_open_and_a_closed_port(silent: int, closed_port: int)
 
 
 def test_a_silent_redis_times_out(silent: int) -> None:
-    assert server_check.check_redis(f"redis://:hunter2@127.0.0.1:{silent}") == "does not answer within 1 s"
+    assert server_check.check_redis(redis_url.parse(f"redis://:hunter2@127.0.0.1:{silent}")) == (
+        "does not answer within 2 s (slow, or a TLS port?)"
+    )
 
 
 def test_a_name_lookup_that_never_ends_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,39 +101,37 @@ def test_a_name_lookup_that_never_ends_is_abandoned(monkeypatch: pytest.MonkeyPa
     ("words", "says"),
     [
         (b"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "refuses the user or password"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not answer a PING"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is no Redis"),
     ],
 )
 def test_a_server_that_is_no_redis_or_refuses_the_password(answering: list[bytes], words: bytes, says: str) -> None:
     answering[0] = words
-    problem = server_check.check_redis(f"redis://:hunter2@127.0.0.1:{answering[1].decode()}")
+    problem = server_check.check_redis(redis_url.parse(f"redis://:hunter2@127.0.0.1:{answering[1].decode()}"))
     assert problem is not None and says in problem and "hunter2" not in problem
 
 
 def test_a_closed_port_is_no_redis(closed_port: int) -> None:
-    problem = server_check.check_redis(f"redis://:hunter2@127.0.0.1:{closed_port}")
+    problem = server_check.check_redis(redis_url.parse(f"redis://:hunter2@127.0.0.1:{closed_port}"))
     assert problem is not None and "hunter2" not in problem
 
 
 def test_a_missing_redis_package_is_reported(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
-    assert "the Python package redis is missing" in str(server_check.check_redis(f"redis://127.0.0.1:{closed_port}"))
-
-
-@pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server here")
-def test_a_real_redis_answers(tmp_path: Path, closed_port: int) -> None:
-    server = subprocess.Popen(
-        ["redis-server", "--port", str(closed_port), "--bind", "127.0.0.1", "--requirepass", "hunter2", "--save", ""],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    monkeypatch.delitem(sys.modules, "imi_monitor.links.redis_link", raising=False)
+    monkeypatch.delattr("imi_monitor.links.redis_link", raising=False)
+    assert "the Python package redis is missing" in str(
+        server_check.check_redis(redis_url.parse(f"redis://127.0.0.1:{closed_port}"))
     )
-    try:
-        until = time.monotonic() + 10
-        while server_check.check_tcp("127.0.0.1", closed_port) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert server_check.check_redis(f"redis://:hunter2@127.0.0.1:{closed_port}") is None
-        assert server_check.check_redis(f"redis://:wrong@127.0.0.1:{closed_port}") == "refuses the user or password"
-    finally:
-        server.terminate()
-        server.wait(LIMIT)
+
+
+def test_a_real_redis_answers(tmp_path: Path) -> None:
+    with running_server(tmp_path / "redis", "--requirepass", "hunter2") as server:
+        place = f"127.0.0.1:{server.port}"
+        assert server_check.check_redis(redis_url.parse(f"redis://:hunter2@{place}")) is None
+        assert server_check.check_redis(redis_url.parse(f"redis://:wrong@{place}")) == "refuses the user or password"
+        assert "refuses" in str(server_check.check_redis(redis_url.parse(f"redis://{place}")))
+
+
+def test_a_redis_that_may_drop_keys_is_reported(tmp_path: Path) -> None:
+    with running_server(tmp_path / "redis", "--maxmemory-policy", "allkeys-lru") as server:
+        assert "may drop keys of imi" in str(server_check.check_redis(redis_url.parse(server.url)))

@@ -9,7 +9,8 @@ from imi_monitor.model.home import HomeDescription
 
 
 def described(ident: str, host: str, user: str = "ada") -> HomeDescription:
-    return HomeDescription(ident, host, user, "0.1.0", home.PROTOCOL, "2026-11-19T12:00:00.000000+00:00")
+    moment = "2026-11-19T12:00:00.000000+00:00"
+    return HomeDescription(ident, host, user, "0.1.0", home.PROTOCOL, moment, moment)
 
 
 def test_a_host_with_one_home_is_its_label() -> None:

@@ -11,7 +11,7 @@ from imi_monitor.actions.setup import new_registry, scratch_worktree
 from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
-from imi_monitor.links import server_check
+from imi_monitor.links import redis_url, server_check
 from imi_monitor.model.checkup import CheckResult, fail, ok, warn
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.text import count, safe
@@ -21,11 +21,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
+    from imi_monitor.config import Settings
 
 _GOOD_GIT = (2, 38, 0)
 _MOST_NAMES = 5
 _SERVERS = (
-    ("redis", "servers.redis_url", ("redis", "rediss")),
     ("amqp", "servers.amqp_url", ("amqp", "amqps")),
     ("postgres", "servers.postgres_url", ("postgres", "postgresql")),
 )
@@ -151,7 +151,31 @@ def _settings(context: Context) -> list[CheckResult]:
         return [fail("config", error.sentence, "`imi help config` lists the settings")]
     urls = [(name, settings.text(key), schemes) for name, key, schemes in _SERVERS]
     found = [_server(name, url, schemes) for name, url, schemes in urls if url]
+    if settings.text("servers.redis_url"):
+        found = [*_redis(settings), *found]
     return [ok("config", "no problems"), *(found or [ok("servers", "none configured, none needed")])]
+
+
+_SHARED = {
+    "counts": "names of repositories, worktrees, branches, owners and agents, states and counts; no file names",
+    "names": "also names of changed files, what tools work on, and subjects of commits",
+    "titles": "also titles of sessions, and what agents wait for",
+}
+
+
+def _redis(settings: Settings) -> list[CheckResult]:
+    try:
+        address = redis_url.parse(settings.text("servers.redis_url"), insecure=settings.flag("team.insecure"))
+    except ImiError as error:
+        return [fail("redis", error.sentence, "see `imi config`")]
+    problem = server_check.check_redis(address)
+    advice = "imi works without it on this machine; start it, or correct servers.redis_url"
+    share = settings.text("team.share")
+    levels = list(_SHARED)[: list(_SHARED).index(share) + 1]
+    return [
+        warn("redis", f"{address.shown} {problem}", advice) if problem else ok("redis", f"{address.shown} answers"),
+        ok("team", f"{settings.text('team.name')} gets, redacted: {'; '.join(_SHARED[level] for level in levels)}"),
+    ]
 
 
 def _server(name: str, url: str, schemes: tuple[str, ...]) -> CheckResult:
@@ -159,7 +183,7 @@ def _server(name: str, url: str, schemes: tuple[str, ...]) -> CheckResult:
     if where is None:
         return fail(name, f"its URL does not begin with {schemes[0]}://", f"correct servers.{name}_url (`imi config`)")
     shown = f"{safe(where[0], 80)}:{where[1]}"
-    problem = server_check.check_redis(url) if name == "redis" else server_check.check_tcp(*where)
+    problem = server_check.check_tcp(*where)
     if problem is None:
         return ok(name, f"{shown} answers")
     return warn(name, f"{shown} {problem}", "imi works without it on this machine; start it, or correct its URL")

@@ -16,11 +16,14 @@ from imi_monitor.store import db, repositories
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
+    from imi_monitor.model.worktree_table import WorktreeStatus
 
+ALL_HOSTS = Option("all-hosts", "also show the worktrees of the other homes of the team")
 _REPO = Argument("repo", "a repository: a path, or a name from the registry", optional=True)
 _EMPTY = "no worktrees yet: `imi feat NAME` makes one"
 
@@ -64,7 +67,7 @@ class ListAction(Action):
     help = "list the worktrees: name, type, owner, branch, state and path"
     more = "Without REPO: the repository around you, or all registered ones. No git status is read, so it is fast."
     arguments = (_REPO,)
-    options = (ALL_REPOSITORIES,)
+    options = (ALL_REPOSITORIES, ALL_HOSTS)
     changes = False
     needs_registry = False
 
@@ -72,6 +75,7 @@ class ListAction(Action):
         self.refuse(context, request)
         selected, warnings = selected_repositories(context, request.text("repo"), request.flag("all"))
         known = [one for repository in selected for one in status_reader.known_worktrees(context, repository)]
+        known += [one.known for one in _of_other_homes(context, request)]
         lines = worktree_table.list_table(known, terminal_width()) or [_EMPTY]
         data: dict[str, object] = {"worktrees": [one.data() for one in known], "count": len(known)}
         return Outcome(lines, data, warnings=warnings)
@@ -94,6 +98,7 @@ class StatusAction(Action):
     arguments = (_REPO, Argument("name", "show this worktree only", optional=True))
     options = (
         ALL_REPOSITORIES,
+        ALL_HOSTS,
         Option("watch", "repaint the table at every change, until ctrl-c", aliases=("w",)),
         Option("line", "print one short line for a status bar or a prompt, without asking git"),
     )
@@ -104,7 +109,7 @@ class StatusAction(Action):
         return not request.flag("line")  # a bar asks every few seconds
 
     def refuse(self, context: Context, request: Request) -> None:
-        others = [f"--{name}" for name in ("watch", "all") if request.flag(name)]
+        others = [f"--{name}" for name in ("watch", "all", "all-hosts") if request.flag(name)]
         others += ["REPO"] if request.text("repo") is not None else []
         if request.flag("line") and others:
             raise UsageError(
@@ -125,16 +130,31 @@ class StatusAction(Action):
         else:
             selected, warnings = selected_repositories(context, named, request.flag("all"))
             only = None
-        return status(context, selected, only, warnings=warnings)
+        return status(context, selected, only, _of_other_homes(context, request), warnings=warnings)
+
+
+def _of_other_homes(context: Context, request: Request) -> list[WorktreeStatus]:
+    """The worktrees of the other homes, with --all-hosts."""
+    if not request.flag("all-hosts"):
+        return []
+    from imi_monitor.actions.team import published_homes
+
+    found = published_homes.read_homes(context)
+    return [one for home in found if not home.own for one in worktree_table.statuses_of_home(home)]
 
 
 def status(
-    context: Context, selected: list[Repository], only: str | None = None, *, warnings: list[str] | None = None
+    context: Context,
+    selected: list[Repository],
+    only: str | None = None,
+    others: Sequence[WorktreeStatus] = (),
+    *,
+    warnings: list[str] | None = None,
 ) -> Outcome:
-    """The status of the repositories' worktrees, or of the one called `only`."""
+    """The status of the repositories' worktrees, or of the one called `only`; then those of other homes."""
     for repository in selected:
         context.settings_of(repository)  # refused as a whole, not as an unknown status of each worktree
-    statuses = status_reader.read_states(context, selected, only)
+    statuses = [*status_reader.read_states(context, selected, only), *others]
     lines = worktree_table.status_table(statuses, terminal_width(), times.now()) or [_EMPTY]
     failed = sum(one.error is not None for one in statuses)
     rows = _with_last_commands(context, _with_agents(context, [one.data() for one in statuses]))

@@ -1,0 +1,1 @@
+"""Actions on the homes of a team."""

@@ -1,0 +1,95 @@
+"""`imi hosts`: the homes of the team."""
+
+from __future__ import annotations
+
+from imi_monitor.actions.action import Action, Outcome
+from imi_monitor.model import columns, times
+from imi_monitor.model.columns import Column
+from imi_monitor.model.styled_text import MUTED, NAME, SUCCESS, WARNING, styled
+from imi_monitor.model.text import count, safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.action import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.model.snapshot import HomeState
+
+_COLUMNS = (
+    Column("Host", least=8),
+    Column("User", least=4, rank=3),
+    Column("State", least=8),
+    Column("Last sign"),
+    Column("Running", rank=2),
+    Column("Version", rank=4),
+    Column("Worktrees", right=True),
+    Column("Claims", right=True),
+    Column("Agents", right=True),
+    Column("Note", least=8, rank=1),
+)
+_STYLES = {"here": SUCCESS, "offline": MUTED}
+
+
+class HostsAction(Action):
+    words = ("hosts",)
+    group = "Status"
+    label = "Hosts of the team"
+    help = "show the homes of the team: who publishes, since when, and how many worktrees and agents each has"
+    more = """
+    A home is one registry on one machine. It is here while a dashboard, `imi watch` or `imi serve` runs on it.
+    An unconfirmed home gave no sign of life for ten seconds; what it published is not current then.
+    """
+    examples = (("imi hosts --json", "with the id of each home, for a script"),)
+    changes = False
+    needs_registry = False
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.refuse(context, request)
+        from imi_monitor.actions.status.status_action import terminal_width
+        from imi_monitor.actions.team import published_homes
+
+        found = published_homes.read_homes(context)
+        lines = columns.table(_COLUMNS, [_row(one) for one in found], terminal_width())
+        if not found:
+            lines = ["no home has published yet: `imi serve`, or a dashboard, publishes this one"]
+        return Outcome(lines, {"homes": [_data(one) for one in found], "count": len(found)})
+
+
+ACTIONS = (HostsAction(),)
+
+
+def _row(home: HomeState) -> list[str]:
+    note = f"{count(home.rejected, 'row')} could not be read" if home.rejected else ""
+    return [
+        styled(safe(home.label) + (" (this one)" if home.own else ""), NAME),
+        safe(home.user),
+        styled(home.state, _STYLES.get(home.state, WARNING)),
+        f"{times.age_of(home.seen)} ago" if home.seen else "now",
+        times.age_of(home.since),
+        safe(home.version),
+        str(len(home.worktrees)),
+        str(_claims(home)),
+        str(len(home.agents)),
+        styled("newer imi: upgrade this one" if home.state == "newer" else note, MUTED),
+    ]
+
+
+def _data(home: HomeState) -> dict[str, object]:
+    return {
+        "label": home.label,
+        "id": home.id,
+        "host": home.host,
+        "user": home.user,
+        "version": home.version,
+        "state": home.state,
+        "since": home.since,
+        "seen": home.seen,
+        "own": home.own,
+        "worktrees": len(home.worktrees),
+        "claims": _claims(home),
+        "agents": len(home.agents),
+        "rejected": home.rejected,
+    }
+
+
+def _claims(home: HomeState) -> int:
+    return sum(one.claim is not None and bool(one.claim.agent) for one in home.worktrees)

@@ -1,0 +1,103 @@
+"""`imi serve`: the engine without a screen, which publishes this home where no dashboard is open."""
+
+from __future__ import annotations
+
+from imi_monitor.actions.action import Option, Outcome
+from imi_monitor.cli.front_end import FrontEndVerb
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.cli.argument_parser import ParsedCommandLine
+    from imi_monitor.engine import Engine
+
+_UNIT = """\
+[Unit]
+Description=imi: this machine's worktrees and agents for the team
+
+[Service]
+ExecStart={program} serve
+Restart=on-failure
+RestartSec=10
+
+[Install]
+WantedBy=default.target"""
+
+
+class ServeVerb(FrontEndVerb):
+    words = ("serve",)
+    group = "Setup"
+    label = "Serve"
+    examples = (("imi serve --unit", "print what systemd needs to start it with the machine"),)
+    help = "publish this home to the team without a dashboard, until ctrl-c"
+    more = """
+    Any open dashboard does the same, so it is for machines on which agents run and no dashboard is open. One process of a
+    home has the duties at a time: a second `imi serve` is refused, and a dashboard continues when `imi serve` ends.
+    """
+    options = (Option("unit", "print a unit for systemd instead of serving"),)
+
+    def show(self, parsed: ParsedCommandLine) -> Outcome | int:
+        if parsed.request.flag("unit"):
+            return _unit()
+        import asyncio
+
+        from imi_monitor.actions.context import Context
+        from imi_monitor.cli import output, snapshot_stream
+        from imi_monitor.links import redis_url
+        from imi_monitor.model.errors import Refused
+
+        with Context(database=parsed.option("db")) as context:
+            settings, database = context.settings, context.database
+            if not settings.text("servers.redis_url"):
+                raise Refused("this home has no team: set servers.redis_url in the config file", code="no-team")
+            redis_url.parse(settings.text("servers.redis_url"), insecure=settings.flag("team.insecure"))
+            if context.registry_problem is not None:
+                raise context.registry_problem
+        _refuse_second(database)
+        output.note("imi: serving this home; ctrl-c ends it")
+        return asyncio.run(snapshot_stream.run_engine(database, None, settings, _report_failures, None, False))
+
+
+ACTIONS = (ServeVerb(),)
+
+
+def _refuse_second(database: str) -> None:
+    from imi_monitor import host
+    from imi_monitor.model.errors import Refused
+    from imi_monitor.model.text import safe
+    from imi_monitor.team.duty_lock import DutyLock
+
+    lock = DutyLock(database)
+    if lock.acquire():
+        lock.release()
+        return
+    pid = lock.holder()
+    name = host.process_name(pid) if pid is not None else None
+    holder = f"process {pid}{f' ({safe(name)})' if name else ''}" if pid is not None else "another process"
+    raise Refused(f"{holder} already has the duties of this home: end it first, or leave it to that one", code="served")
+
+
+async def _report_failures(engine: Engine) -> None:
+    """Write each new failure, and its end, on stderr."""
+    from imi_monitor.cli import output
+    from imi_monitor.model.text import safe
+
+    failing: dict[str, str] = {}
+    async for snapshot in engine.snapshots():
+        for one in snapshot.health:
+            why = safe(f"{one.failure.what}: {one.failure.why}", 300) if one.failure is not None else ""
+            if why != failing.get(one.source, ""):
+                output.note(f"imi: {why or f'{one.source} works again'}")
+                failing[one.source] = why
+
+
+def _unit() -> Outcome:
+    import os
+    import sys
+
+    program = os.path.join(os.path.dirname(sys.executable), "imi")
+    unit = _UNIT.format(program=program if os.path.exists(program) else f"{sys.executable} -m imi_monitor")
+    notes = [
+        "enable it with `systemctl --user enable --now imi.service`;"
+        " `loginctl enable-linger` lets it run while you are logged out"
+    ]
+    return Outcome(unit.split("\n"), {"unit": unit, "notes": notes}, warnings=notes)

@@ -1,0 +1,122 @@
+"""What homes published, as the states of homes that a snapshot holds. Rows that did not change are not read again."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from imi_monitor.fast.frozen_dataclass import replace
+from imi_monitor.model import home_rows
+from imi_monitor.model.agent import UNKNOWN
+from imi_monitor.model.home import PROTOCOL, HomeDescription, labels
+from imi_monitor.model.home_rows import HomeRows
+from imi_monitor.model.snapshot import HERE, NEWER, OFFLINE, UNCONFIRMED, UNKNOWN_CLAIM, ClaimState, HomeState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+T = TypeVar("T")
+UNCONFIRMED_AFTER = 10  # seconds without a sign of life
+
+
+class PublishedRows:
+    """What was read of one home: its description, its rows, and the seconds since its sign of life (None: gone)."""
+
+    __slots__ = ("age", "description", "fields")
+
+    def __init__(self, description: str, fields: Mapping[str, str], age: int | None) -> None:
+        self.description = description
+        self.fields = fields
+        self.age = age
+
+
+class HomeStates:
+    """Makes the states of all homes; `own` is the id of this machine's home."""
+
+    def __init__(self, own: str, *, with_own_rows: bool = False) -> None:
+        self._own = own
+        self._with_own_rows = with_own_rows  # False: the rows of the own home are in the snapshot itself
+        self._described: dict[str, tuple[str, HomeDescription | None]] = {}
+        self._rows: dict[str, tuple[str, HomeRows]] = {}  # with the label for which they were read
+
+    def states(
+        self, homes: Mapping[str, PublishedRows], changed: Collection[str], *, connected: bool = True
+    ) -> tuple[HomeState, ...]:
+        """The states, the own home first, then by label. Without a connection none is confirmed."""
+        described = {ident: self._describe(ident, one.description) for ident, one in homes.items()}
+        known = [one for one in described.values() if one is not None]
+        named = labels(known)
+        found = [
+            self._state(one, named[one.id], homes[one.id], one.id in changed, connected=connected) for one in known
+        ]
+        return tuple(sorted(found, key=lambda one: (not one.own, one.label)))
+
+    def _describe(self, ident: str, text: str) -> HomeDescription | None:
+        before = self._described.get(ident)
+        if before is None or before[0] != text:
+            before = self._described[ident] = text, home_rows.read_description(ident, text)
+        return before[1]
+
+    def _state(
+        self, home: HomeDescription, label: str, published: PublishedRows, changed: bool, *, connected: bool
+    ) -> HomeState:
+        state = _state_of(home, published.age, connected)
+        own = home.id == self._own
+        rows = HomeRows((), (), 0)
+        if state != NEWER and (self._with_own_rows or not own):
+            known = self._rows.get(home.id)
+            if known is None or changed or known[0] != label:
+                known = self._rows[home.id] = label, _kept(known, home_rows.decode(label, home, published.fields))
+            rows = known[1] if state == HERE else _unconfirmed(known[1])
+        seen = None if state == HERE else home.seen
+        return HomeState(
+            home.id,
+            label,
+            home.host,
+            home.user,
+            home.version,
+            home.since,
+            state,
+            seen,
+            own,
+            rows.worktrees,
+            rows.agents,
+            rows.rejected,
+        )
+
+
+def _state_of(home: HomeDescription, age: int | None, connected: bool) -> str:
+    if home.protocol > PROTOCOL:
+        return NEWER
+    if not connected:
+        return UNCONFIRMED
+    if age is None:
+        return OFFLINE
+    return UNCONFIRMED if age >= UNCONFIRMED_AFTER else HERE
+
+
+def _kept(before: tuple[str, HomeRows] | None, now: HomeRows) -> HomeRows:
+    """The new rows, with the earlier objects where nothing changed, so that they are not drawn again."""
+    if before is None:
+        return now
+    return HomeRows(_earlier(before[1].worktrees, now.worktrees), _earlier(before[1].agents, now.agents), now.rejected)
+
+
+def _earlier(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
+    equal = {one: one for one in before}
+    return tuple(equal.get(one, one) for one in now)
+
+
+def _unconfirmed(rows: HomeRows) -> HomeRows:
+    """Rows that may be outdated: what was free or busy then is unknown now."""
+    return HomeRows(
+        tuple(
+            replace(one, claim=one.claim or ClaimState(one.key, "", UNKNOWN_CLAIM, 0, None, None, None, None))
+            for one in rows.worktrees
+        ),
+        tuple(
+            replace(one, truth=replace(one.truth, state=UNKNOWN, detail="its home does not answer", tool=None))
+            for one in rows.agents
+        ),
+        rows.rejected,
+    )

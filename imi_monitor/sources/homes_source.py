@@ -1,0 +1,86 @@
+"""The homes of the team: what other machines publish on the team's Redis. Without one nothing is imported or asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+from imi_monitor.links import redis_url
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.home_states import HomeStates, PublishedRows
+from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
+from imi_monitor.store import registry_identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from imi_monitor.links.presence_reader import PresenceReader
+
+_RETRY_SECONDS = 10.0  # until a registry that cannot be read is read again
+
+
+class HomesSource(Source):
+    """Follows the presence of all homes; while Redis cannot be used, the last rows stay, unconfirmed."""
+
+    name = "team"
+
+    def __init__(self, context: SourceContext) -> None:
+        self._registry = context.registry
+        self._settings = context.settings
+
+    async def run(self, receiver: ReadingReceiver) -> None:
+        try:
+            url, insecure = self._settings.text("servers.redis_url"), self._settings.flag("team.insecure")
+            address = redis_url.parse(url, insecure=insecure)
+        except ImiError as error:
+            receiver.set_failure(self.name, "the team's Redis", error.sentence)
+            return
+        await self._follow(receiver, address, HomeStates(await self._own_home(receiver)))
+
+    async def _own_home(self, receiver: ReadingReceiver) -> str:
+        while True:
+            try:
+                return await self._registry.read(registry_identity.registry_id) or ""
+            except ImiError as error:
+                receiver.set_failure(self.name, "the registry", error.sentence)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _follow(self, receiver: ReadingReceiver, address: redis_url.RedisAddress, states: HomeStates) -> None:
+        from imi_monitor.links import redis_link
+        from imi_monitor.links.presence_keys import TeamKeys
+        from imi_monitor.links.presence_reader import PresenceReader
+
+        link, blocking = redis_link.RedisLink(address), redis_link.RedisLink(address, blocking=True)
+        reader = PresenceReader(link, blocking, TeamKeys(self._settings.text("team.name")))
+        pause, note, checked = redis_link.RetryPause(), None, False
+        try:
+            while True:
+                try:
+                    if not checked:
+                        note, checked = await link.check_server(), True
+                    changed = await reader.follow()
+                except redis_link.FAULTS as error:
+                    checked = False
+                    reader.forget()
+                    sentence = f"{address.shown} {redis_link.fault_of(error)}"
+                    receiver.set_failure(self.name, "the team's Redis", sentence)
+                    _report(receiver, states, reader, (), connected=False)
+                    await asyncio.sleep(pause.next())
+                else:
+                    pause.reset()
+                    receiver.set_healthy(self.name, f"{address.shown} {note}" if note else None)
+                    _report(receiver, states, reader, changed, connected=True)
+        finally:
+            await link.close()
+            await blocking.close()
+
+
+def make_source(context: SourceContext) -> HomesSource | None:
+    return HomesSource(context) if context.settings.text("servers.redis_url") else None
+
+
+def _report(
+    receiver: ReadingReceiver, states: HomeStates, reader: PresenceReader, changed: Collection[str], *, connected: bool
+) -> None:
+    read = {one.ident: PublishedRows(one.description, one.fields, one.age) for one in reader.homes.values()}
+    receiver.update(homes=states.states(read, changed, connected=connected))

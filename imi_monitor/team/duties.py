@@ -1,0 +1,188 @@
+"""The duties of a home: one process of it publishes its presence to the team.
+
+The process is the one that holds the duty lock: any dashboard, `imi watch`, or `imi serve`. The others try each second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import replace
+
+from imi_monitor import __version__, host
+from imi_monitor.links import redis_url
+from imi_monitor.model import home, home_rows, times
+from imi_monitor.model.errors import ImiError
+from imi_monitor.model.home import HomeDescription
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.sources.hints import Hint, RegistryChanged
+from imi_monitor.sources.registry_source import read_claims
+from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
+from imi_monitor.sources.worktrees_source import read_roster
+from imi_monitor.store import registry_identity, repositories
+from imi_monitor.team.duty_lock import DutyLock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.links.presence_publisher import PresencePublisher
+    from imi_monitor.model.snapshot import Worktree
+
+_TRY_LOCK_SECONDS = 1.0
+_SIGN_SECONDS = 1.0  # between two signs of life
+_RETRY_SECONDS = 10.0  # until a registry that cannot be read is read again
+_LEAVE_SECONDS = 0.5  # a process that ends does not wait longer for Redis
+_LEAST_PAUSE = 0.1  # between two publications
+
+
+class TeamDuties(Source):
+    """Waits for the duty lock, then publishes each snapshot until the process ends."""
+
+    name = "duties"
+
+    def __init__(self, context: SourceContext) -> None:
+        self._context = context
+        self._settings = context.settings
+        self._lock = DutyLock(context.database)
+        self._changed = asyncio.Event()
+        self._registry_changed = True
+        self._snapshot: Snapshot | None = None
+        self._others: tuple[Worktree, ...] = ()  # worktrees that this process does not follow
+        self._identities: dict[str, str] = {}  # of repositories by their names here
+        self._home = ""
+
+    def handle_hint(self, hint: Hint) -> None:
+        if isinstance(hint, RegistryChanged):
+            self._registry_changed = True
+            self._changed.set()
+
+    async def run(self, receiver: ReadingReceiver) -> None:
+        try:
+            url, insecure = self._settings.text("servers.redis_url"), self._settings.flag("team.insecure")
+            address = redis_url.parse(url, insecure=insecure)
+        except ImiError:
+            return  # the source of homes reports it
+        try:
+            await self._wait_for_lock(receiver)
+            async with asyncio.TaskGroup() as group:
+                follower = group.create_task(self._follow_snapshots(receiver))
+                await self._publish(receiver, address)
+                follower.cancel()
+        finally:
+            self._lock.release()
+
+    async def _wait_for_lock(self, receiver: ReadingReceiver) -> None:
+        while True:
+            try:
+                if self._lock.acquire():
+                    return
+            except ImiError as error:
+                receiver.set_failure(self.name, "the duty lock", error.sentence)
+            await asyncio.sleep(_TRY_LOCK_SECONDS)
+
+    async def _follow_snapshots(self, receiver: ReadingReceiver) -> None:
+        before: Snapshot | None = None
+        async for snapshot in receiver.snapshots():
+            self._snapshot = snapshot
+            if before is None or (before.worktrees, before.agents) != (snapshot.worktrees, snapshot.agents):
+                self._changed.set()
+            before = snapshot
+
+    async def _publish(self, receiver: ReadingReceiver, address: redis_url.RedisAddress) -> None:
+        from imi_monitor.links import redis_link
+        from imi_monitor.links.presence_keys import TeamKeys
+        from imi_monitor.links.presence_publisher import PresencePublisher
+
+        link, pause = redis_link.RedisLink(address), redis_link.RetryPause()
+        publisher: PresencePublisher | None = None
+        encoder = home_rows.RowEncoder(self._settings.text("team.share"), self._identity_of)
+        try:
+            while True:
+                try:
+                    await self._read_registry()
+                    if publisher is None:
+                        keys, since = TeamKeys(self._settings.text("team.name")), times.stamp()
+                        by = _file_identity(self._context.database)
+                        publisher = PresencePublisher(link, keys, self._home, by, lambda: self._describe(since))  # noqa: B023
+                    if self._snapshot is not None:
+                        await publisher.publish(encoder.rows(self._with_others(self._snapshot)))
+                except redis_link.FAULTS as error:
+                    receiver.set_failure(self.name, "presence", f"{address.shown} {redis_link.fault_of(error)}")
+                    await asyncio.sleep(pause.next())
+                except ImiError as error:
+                    receiver.set_failure(self.name, "presence", error.sentence)
+                    await asyncio.sleep(_RETRY_SECONDS)
+                else:
+                    pause.reset()
+                    receiver.set_healthy(self.name)
+                await asyncio.sleep(_LEAST_PAUSE)
+                await self._wait_for_change()
+        finally:
+            if publisher is not None:
+                with suppress(*redis_link.FAULTS):
+                    async with asyncio.timeout(_LEAVE_SECONDS):
+                        await publisher.leave()
+            await link.close()
+
+    async def _wait_for_change(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SIGN_SECONDS - _LEAST_PAUSE):
+                await self._changed.wait()
+        self._changed.clear()
+
+    async def _read_registry(self) -> None:
+        """Read the home's id, the identities of repositories, and the worktrees that this process does not follow."""
+        if not self._registry_changed:
+            return
+        self._registry_changed = False
+        try:
+            self._home, self._identities = await self._context.registry.read(_read_identities)
+            if self._context.common_dirs is not None:
+                self._others = await self._context.registry.read(_read_worktrees, self._context.database)
+        except BaseException:
+            self._registry_changed = True
+            raise
+
+    def _with_others(self, snapshot: Snapshot) -> Snapshot:
+        followed = {tree.key for tree in snapshot.worktrees}
+        others = tuple(tree for tree in self._others if tree.key not in followed)
+        return replace(snapshot, worktrees=(*snapshot.worktrees, *others)) if others else snapshot
+
+    def _identity_of(self, name: str) -> str:
+        return self._identities.get(name) or f"{self._home}/{name}"
+
+    def _describe(self, since: str) -> str:
+        import getpass
+
+        user = os.environ.get("USER") or getpass.getuser()
+        name = home.plain_host(host.hostname())
+        return home_rows.describe(
+            HomeDescription(self._home, name, home.plain_host(user), __version__, home.PROTOCOL, since, times.stamp())
+        )
+
+
+def make_source(context: SourceContext) -> TeamDuties | None:
+    wanted = context.settings.text("servers.redis_url") and not context.read_only
+    return TeamDuties(context) if wanted else None
+
+
+def _file_identity(database: str) -> str:
+    """What a copy of the registry has not: the file itself, on this boot of this machine."""
+    info = os.stat(os.path.realpath(database))
+    return hashlib.sha256(f"{host.boot()}/{info.st_dev}/{info.st_ino}".encode()).hexdigest()[:24]
+
+
+def _read_identities(connection: sqlite3.Connection) -> tuple[str, dict[str, str]]:
+    own = registry_identity.registry_id(connection) or ""
+    rows = repositories.list_repositories(connection)
+    return own, {row.name: home.repository_identity(row.remote_url, own, row.name) for row in rows}
+
+
+def _read_worktrees(connection: sqlite3.Connection, database: str) -> tuple[Worktree, ...]:
+    """All worktrees of the registry, without git status."""
+    entries, _ = read_roster(connection, None, database)
+    claims = {claim.key: claim for claim in read_claims(connection).claims}
+    return tuple(entry.worktree(claims) for entry in entries)

@@ -1,0 +1,276 @@
+"""Presence on a real Redis: what one home publishes, every other sees, through each fault of the server. # T1"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.links import redis_link, redis_url
+from imi_monitor.links.presence_keys import LIFETIME, TeamKeys
+from imi_monitor.links.presence_publisher import PresencePublisher
+from imi_monitor.links.presence_reader import PresenceReader
+from imi_monitor.links.redis_link import FAULTS, RedisLink, RetryPause, ServerUnfit
+from tests.limits import LIMIT
+from tests.redis_server import RedisServer, running_server
+
+KEYS = TeamKeys("t")
+
+
+class Pair:
+    """A publisher of `one` and a reader, each retrying as the product does; `rows` is the truth."""
+
+    def __init__(self, server: RedisServer) -> None:
+        address = redis_url.parse(server.url)
+        self.link, self.read_link, self.blocking = (
+            RedisLink(address),
+            RedisLink(address),
+            RedisLink(address, blocking=True),
+        )
+        self.publisher = PresencePublisher(self.link, KEYS, "one", "machine-a", lambda: "described")
+        self.reader = PresenceReader(self.read_link, self.blocking, KEYS)
+        self.rows: dict[str, str] = {"w:a": "1", "w:b": "1"}
+        self.faults = 0
+
+    async def __aenter__(self) -> Pair:
+        self._tasks = [asyncio.create_task(self._publish()), asyncio.create_task(self._read())]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for link in (self.link, self.read_link, self.blocking):
+            await link.close()
+
+    async def _publish(self) -> None:
+        await self._repeat(lambda: self.publisher.publish(dict(self.rows)), lambda: None, 0.02)
+
+    async def _read(self) -> None:
+        await self._repeat(self.reader.follow, self.reader.forget, 0)
+
+    async def _repeat(self, act: Callable[[], Awaitable[object]], fail: Callable[[], None], rest: float) -> None:
+        pause = RetryPause()
+        while True:
+            try:
+                await act()
+                pause.reset()
+                await asyncio.sleep(rest)
+            except FAULTS:
+                self.faults += 1
+                fail()
+                await asyncio.sleep(pause.next())
+
+    async def equal(self) -> None:
+        """Wait until the reader has exactly the truth, and a sign of life."""
+        async with asyncio.timeout(LIMIT):
+            while not (home := self.reader.homes.get("one")) or home.fields != self.rows or home.age is None:
+                await asyncio.sleep(0.01)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def limited() -> None:
+        async with asyncio.timeout(LIMIT):
+            await test()
+
+    asyncio.run(limited())
+
+
+def test_changed_new_and_deleted_rows_arrive(redis_server: RedisServer) -> None:
+    async def test() -> None:
+        async with Pair(redis_server) as pair:
+            await pair.equal()
+            pair.rows = {"w:a": "2", "w:c": "x"}
+            await pair.equal()
+            assert pair.reader.homes["one"].description == "described"
+            pair.rows = {}
+            await pair.equal()
+            assert pair.faults == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("fault", ["emptied", "killed", "suspended", "paused", "cut"])
+def test_the_reader_is_equal_again_after_each_fault(redis_server: RedisServer, fault: str) -> None:
+    async def test() -> None:
+        async with Pair(redis_server) as pair:
+            await pair.equal()
+            if fault == "emptied":
+                redis_server.run("FLUSHALL")
+            elif fault == "killed":
+                redis_server.kill()
+            elif fault == "suspended":
+                redis_server.suspend()
+            elif fault == "paused":
+                redis_server.run("CLIENT", "PAUSE", "1000")
+            else:
+                redis_server.run("CLIENT", "KILL", "TYPE", "normal")
+            pair.rows = {"w:a": "after", "w:d": "new"}
+            await asyncio.sleep(0.2)  # the change falls into the fault
+            if fault == "killed":
+                redis_server.start()
+            redis_server.resume()
+            await pair.equal()
+
+    run(test)
+
+
+def test_links_that_are_cancelled_while_they_connect_end(redis_server: RedisServer) -> None:
+    """redis-py loses such a cancellation."""
+
+    async def test() -> None:
+        for steps in range(30):
+            async with Pair(redis_server):
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+
+    run(test)
+
+
+def test_a_home_is_read_whole_when_news_are_missing(redis_server: RedisServer) -> None:
+    """The stream is capped, so a reader that was away may find only the last entries."""
+
+    async def test() -> None:
+        address = redis_url.parse(redis_server.url)
+        link, blocking = RedisLink(address), RedisLink(address, blocking=True)
+        publisher = PresencePublisher(link, KEYS, "one", "machine-a", lambda: "described")
+        reader = PresenceReader(link, blocking, KEYS)
+        await publisher.publish({"w:a": "1", "w:b": "1"})
+        await reader.follow()
+        await publisher.publish({"w:a": "2", "w:b": "1"})
+        redis_server.run("XTRIM", KEYS.news, "MAXLEN", "0")
+        await publisher.publish({"w:a": "2", "w:b": "3"})
+        assert await reader.follow() >= {"one"}
+        assert reader.homes["one"].fields == {"w:a": "2", "w:b": "3"}
+        await link.close()
+        await blocking.close()
+
+    run(test)
+
+
+def test_a_copy_of_the_registry_on_another_machine_is_refused(redis_server: RedisServer) -> None:
+    async def test() -> None:
+        link = RedisLink(redis_url.parse(redis_server.url))
+        first = PresencePublisher(link, KEYS, "one", "machine-a", lambda: "a")
+        copy = PresencePublisher(link, KEYS, "one", "machine-b", lambda: "b")
+        await first.publish({"w:a": "1"})
+        for _ in range(2):
+            with pytest.raises(ServerUnfit, match="from another machine"):
+                await copy.publish({"w:a": "evil"})
+        assert await link.hash_values(KEYS.home("one"), ["w:a", "by"]) == ["1", "machine-a"]
+        await first.leave()
+        await copy.publish({"w:a": "2"})
+        assert await link.hash_values(KEYS.home("one"), ["w:a"]) == ["2"]
+        await link.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("key", [KEYS.news, KEYS.homes, KEYS.home("one")])
+def test_a_key_of_another_program_is_left_alone(redis_server: RedisServer, key: str) -> None:
+    async def test() -> None:
+        redis_server.run("SET", key, "foreign")
+        link = RedisLink(redis_url.parse(redis_server.url))
+        publisher = PresencePublisher(link, KEYS, "one", "machine-a", lambda: "a")
+        with pytest.raises(ServerUnfit, match="another program"):
+            await publisher.publish({"w:a": "1"})
+        assert await link.value(key) == "foreign"
+        others = {KEYS.news, KEYS.homes, KEYS.home("one")} - {key}
+        assert all(redis_server.run("EXISTS", other) == ":0" for other in others), "half of it was done"
+        await link.close()
+
+    run(test)
+
+
+def test_a_home_that_leaves_is_gone_and_its_key_lives_no_longer_than_its_lifetime(redis_server: RedisServer) -> None:
+    async def test() -> None:
+        address = redis_url.parse(redis_server.url)
+        link, blocking = RedisLink(address), RedisLink(address, blocking=True)
+        publisher = PresencePublisher(link, KEYS, "one", "machine-a", lambda: "a")
+        reader = PresenceReader(link, blocking, KEYS)
+        await publisher.publish({"w:a": "1"})
+        await reader.follow()
+        assert reader.homes["one"].age == 0
+        assert 0 < int(redis_server.run("TTL", KEYS.home("one")).lstrip(":")) <= LIFETIME
+        await publisher.leave()
+        assert await reader.follow() >= {"one"}
+        assert reader.homes["one"].age is None and reader.homes["one"].fields == {"w:a": "1"}
+        await link.close()
+        await blocking.close()
+
+    run(test)
+
+
+def test_a_full_server_and_a_replica_are_named(tmp_path: Path, redis_server: RedisServer) -> None:
+    async def test() -> None:
+        link = RedisLink(redis_url.parse(redis_server.url))
+        publisher = PresencePublisher(link, KEYS, "one", "machine-a", lambda: "a")
+        redis_server.run("CONFIG", "SET", "maxmemory", "1")
+        assert "is full" in await _fault(publisher)
+        redis_server.run("CONFIG", "SET", "maxmemory", "0")
+        redis_server.run("REPLICAOF", "127.0.0.1", "1")
+        assert "replica" in await _fault(publisher)
+        redis_server.run("REPLICAOF", "NO", "ONE")
+        await publisher.publish({"w:a": "1"})
+        await link.close()
+
+    run(test)
+
+
+async def _fault(publisher: PresencePublisher) -> str:
+    try:
+        await publisher.publish({"w:a": "1"})
+    except FAULTS as error:
+        return redis_link.fault_of(error)
+    return "none"
+
+
+ACL = (
+    "resetchannels ~imi:{t}:* -@all +@connection +hset +hmget +hgetall +hdel +hget +expire +ttl +xadd +xread +xrevrange"
+    " +type +del +get +set +blpop +lpush +pexpire +eval +evalsha +script|load +time +info -client|kill -client|pause"
+)
+
+
+def test_the_documented_rights_are_enough_and_no_more(redis_server: RedisServer) -> None:
+    redis_server.run("ACL", "SETUSER", "imi-team", "on", ">hunter2", *ACL.split())
+
+    async def test() -> None:
+        place = f"redis://imi-team:hunter2@127.0.0.1:{redis_server.port}"
+        link = RedisLink(redis_url.parse(place))
+        assert await link.check_server() is None
+        await PresencePublisher(link, KEYS, "two", "m", lambda: "a").publish({"w:a": "1"})
+        await PresenceReader(link, link, KEYS).read_all()
+        other = PresencePublisher(link, TeamKeys("other"), "two", "m", lambda: "a")
+        with pytest.raises(FAULTS) as caught:
+            await other.publish({"w:a": "1"})
+        assert "does not allow" in redis_link.fault_of(caught.value)  # type: ignore[arg-type]
+        assert "hunter2" not in redis_link.fault_of(caught.value)  # type: ignore[arg-type]
+        await link.close()
+
+    run(test)
+
+
+def test_a_cluster_takes_the_keys_of_a_team(tmp_path: Path) -> None:
+    with running_server(tmp_path / "cluster", "--cluster-enabled", "yes") as server:
+        server.run("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+
+        async def test() -> None:
+            async with asyncio.timeout(LIMIT):
+                while "cluster_state:ok" not in server.run("CLUSTER", "INFO"):
+                    await asyncio.sleep(0.02)
+            address = redis_url.parse(f"redis+cluster://127.0.0.1:{server.port}")
+            link, blocking = RedisLink(address), RedisLink(address, blocking=True)
+            await link.check_server()
+            publisher = PresencePublisher(link, KEYS, "one", "m", lambda: "a")
+            reader = PresenceReader(link, blocking, KEYS)
+            await publisher.publish({"w:a": "1"})
+            await reader.follow()
+            await publisher.publish({"w:a": "2"})
+            await reader.follow()
+            assert reader.homes["one"].fields == {"w:a": "2"}
+            await link.close()
+            await blocking.close()
+
+        run(test)
