@@ -124,11 +124,15 @@ def _family(known: Family) -> Family:
 
 
 def _kill(family: Family) -> int:
-    """Kill these processes and what descends from them now; a pid that another process uses meanwhile is left alone."""
-    killed = 0
+    """Kill these processes and what descends from them now, and wait for their ends; returns their number.
+
+    A pid that another process uses meanwhile is left alone.
+    """
+    killed: Family = {}
     for pid, started in {**family, **_family(family)}.items():
         if host.start_time(pid) == started:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-                killed += 1
-    return killed
+                killed[pid] = started
+    _wait(lambda: all(host.start_time(pid) != started for pid, started in killed.items()))
+    return len(killed)

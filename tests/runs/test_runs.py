@@ -190,7 +190,7 @@ def test_runs_over_the_limit_wait_in_the_queue_and_start_in_turn(world: RunWorld
 def test_a_claimed_worktree_is_refused_and_nothing_is_left(world: RunWorld) -> None:
     world.imi("claim", "feat-x", "--agent", "other-1")
     refused = world.imi("start", "claude", "--prompt", "x")
-    assert refused.code == 1 and "feat-x is held by other-1" in refused.err
+    assert refused.code == 1 and refused.err.startswith("imi: feat-x ") and "by other-1" in refused.err
     assert world.imi("runs", "--json").data["runs"] == []
     assert list((world.repo.path.parent / "app.worktrees" / "AGENT_RUN_WORKSPACES").iterdir()) == []
 
