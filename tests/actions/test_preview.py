@@ -133,7 +133,7 @@ def test_preview_of_a_new_worktree(repo: Repo, tree: Repo) -> None:
 
 
 def test_preview_of_merge(repo: Repo, tree: Repo) -> None:
-    assert "nothing to merge" in told(preview(repo, "merge", name="feat-api"))
+    assert "already merged" in told(preview(repo, "merge", name="feat-api"))
     tree.write("README.md", "theirs\n")
     tree.commit("the readme of [/b]")
     plan = told(preview(repo, "merge", name="feat-api", close=True))

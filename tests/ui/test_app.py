@@ -43,7 +43,9 @@ def test_claims_and_file_changes_of_other_processes_appear_on_the_screen(repo: R
         await asyncio.to_thread(imi, "claim", "feat-api", "--agent", "claude-1", cwd=repo.path)
         await wait_until(pilot, lambda: "claude-1" in screen_text(app))
         other.write("src/api.py", "changed\n")
-        await wait_until(pilot, lambda: "src/api.py" in screen_text(app) and "worktree.claimed" in screen_text(app))
+        await wait_until(
+            pilot, lambda: "src/api.py" in screen_text(app) and "claude-1 claimed feat-api" in screen_text(app)
+        )
 
     run_dashboard(repo, play)
 
@@ -79,14 +81,14 @@ def test_unsafe_removal_lists_reasons_and_needs_the_typed_name(repo: Repo) -> No
         lines.select(next(row.key for row in lines.rows if "feat" in row.key))
         await pilot.press("D")
         await wait_until(pilot, lambda: "Remove feat-api" in screen_text(app))
-        await wait_until(pilot, lambda: "README.md" in screen_text(app))
+        await wait_until(pilot, lambda: "1 uncommitted change" in screen_text(app))
         await pilot.press("enter")  # the field for the name has the focus, and is empty
         await wait_until(pilot, lambda: any("Type feat-api to remove it anyway" in text for text in toasts(app)))
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         assert other.path.exists()
         await pilot.press("D")
-        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and "README.md" in screen_text(app))
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and "1 uncommitted change" in screen_text(app))
         await pilot.click("#act")
         await wait_until(pilot, lambda: "README.md" in screen_text(app))
         assert other.path.exists()

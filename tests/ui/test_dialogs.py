@@ -635,7 +635,9 @@ def test_the_queue_view_takes_a_place_in_line_and_leaves_it(repo: Repo) -> None:
         await pilot.press("c")
         await wait_until(pilot, lambda: app.focused is not None and app.focused.id == "ask-wait")
         await pilot.press("space", "enter")
-        await wait_until(pilot, lambda: "claude-1 holds it" in screen_text(app) and "1 agent waits" in screen_text(app))
+        await wait_until(
+            pilot, lambda: "claude-1 has held it" in screen_text(app) and "1 agent waits" in screen_text(app)
+        )
         await pilot.press("x")
         await wait_until(pilot, lambda: "left the line for feat-api" in toasts(app))
         await wait_until(pilot, lambda: "no agent is in line" in screen_text(app))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import ownership
+from imi_monitor.actions.status import status_action
 from imi_monitor.model import names, times
 from imi_monitor.model.attempt import NEXT_TASK
+from imi_monitor.model.columns import Column, table
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claim_history, claim_queue, claims
 
@@ -30,6 +32,28 @@ _ENDINGS = {
 }
 
 
+# without titles; the texts are those of `_columns`, `_waiter_columns` and `_grant_columns`
+_NAME, _AGENT, _TASK, _REPO = (
+    Column("", least=10),
+    Column("", least=8),
+    Column("", least=6, rank=3),
+    Column("", least=4, rank=4),
+)
+_CLAIM = (_NAME, _AGENT, Column(""), Column(""), Column("", rank=2), _TASK, Column("", rank=1), _REPO)
+_WAITER = (_NAME, Column(""), _AGENT, Column(""), Column("", rank=1), Column("", least=8, rank=2), _TASK, _REPO)
+_GRANT = (
+    _NAME,
+    Column(""),
+    _AGENT,
+    Column("", rank=1),
+    Column(""),
+    Column("", least=8),
+    Column("", least=8, rank=2),
+    _TASK,
+    _REPO,
+)
+
+
 class ClaimsAction(Action):
     words = ("claims",)
     group = "Claims"
@@ -49,7 +73,8 @@ class ClaimsAction(Action):
         found = claims.list_held(context.connection, context.repo_filter(request))
         waiting = claim_queue.list_waiters(context.connection)
         entries = [_entry(claim, waiting) for claim in found]
-        lines = _table([_columns(claim, waiting) for claim in found]) or ["nothing is claimed"]
+        rows = [_columns(claim, waiting) for claim in found]
+        lines = table(_CLAIM, rows, status_action.terminal_width()) or ["nothing is claimed"]
         return Outcome(lines, {"claims": entries, "count": len(entries)})
 
 
@@ -77,7 +102,8 @@ class QueueAction(Action):
             places[key] = places.get(key, 0) + 1
             entries.append(_waiter_data(waiter, places[key], held.get(key)))
             rows.append(_waiter_columns(waiter, places[key], held.get(key)))
-        return Outcome(_table(rows) or ["no agent waits"], {"queue": entries, "count": len(entries)})
+        lines = table(_WAITER, rows, status_action.terminal_width()) or ["no agent waits"]
+        return Outcome(lines, {"queue": entries, "count": len(entries)})
 
 
 def _history(context: Context, request: Request) -> Outcome:
@@ -95,7 +121,8 @@ def _history(context: Context, request: Request) -> Outcome:
         if not claims.is_reservation(pair[0].agent_id)
     ]
     entries = [_grant_data(*pair) for pair in zip(grants, endings, strict=True)]
-    return Outcome(_table(rows) or ["there is no history yet"], {"history": entries, "count": len(entries)})
+    lines = table(_GRANT, rows, status_action.terminal_width()) or ["there is no history yet"]
+    return Outcome(lines, {"history": entries, "count": len(entries)})
 
 
 def _ending(grant: ClaimGrant, by_epoch: dict[tuple[str, str, int], ClaimGrant]) -> str:
@@ -209,13 +236,6 @@ def _held_seconds(grant: ClaimGrant) -> float | None:
     if begun is None or (ended is None and grant.released_at is not None):
         return None
     return max(0.0, ((ended or times.now()) - begun).total_seconds())
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    """The rows as lines, each column as wide as its widest cell, without empty columns."""
-    kept = [index for index in range(len(rows[0]) if rows else 0) if any(row[index] for row in rows)]
-    widths = {index: max(len(row[index]) for row in rows) for index in kept}
-    return ["  ".join(row[index].ljust(widths[index]) for index in kept).rstrip() for row in rows]
 
 
 ACTIONS = (ClaimsAction(), QueueAction())
