@@ -64,5 +64,6 @@ def test_columns_decide_the_width_in_a_pipe(repo: Repo) -> None:
     ):
         for width in (50, 100):
             ran = imi(*words, cwd=repo.path, env={"COLUMNS": str(width)})
-            longest = max(map(len, ran.out.splitlines()), default=0)
+            tables = [line for line in ran.out.splitlines() if not line.startswith("no ")]  # a sentence is never cut
+            longest = max(map(len, tables), default=0)
             assert ran.code == 0 and longest <= width, (words, width, ran.out)
