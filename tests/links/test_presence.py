@@ -13,6 +13,7 @@ from imi_monitor.links.presence_keys import LIFETIME, TeamKeys
 from imi_monitor.links.presence_publisher import PresencePublisher
 from imi_monitor.links.presence_reader import PresenceReader
 from imi_monitor.links.redis_link import FAULTS, RedisLink, RetryPause, ServerUnfit
+from tests.helpers import ROOT
 from tests.limits import LIMIT
 from tests.redis_server import RedisServer, running_server
 
@@ -227,14 +228,14 @@ async def _fault(publisher: PresencePublisher) -> str:
     return "none"
 
 
-ACL = (
-    "resetchannels ~imi:{t}:* -@all +@connection +hset +hmget +hgetall +hdel +hget +expire +ttl +xadd +xread +xrevrange"
-    " +type +del +get +set +blpop +lpush +pexpire +eval +evalsha +script|load +time +info -client|kill -client|pause"
-)
+def documented_rights() -> list[str]:
+    """The words of the guide's example, for the team of these tests."""
+    text = (ROOT / "docs" / "guide.md").read_text().partition("user imi on >PASSWORD ")[2].partition("```")[0]
+    return text.replace("{default}", "{t}").split()
 
 
 def test_the_documented_rights_are_enough_and_no_more(redis_server: RedisServer) -> None:
-    redis_server.run("ACL", "SETUSER", "imi-team", "on", ">hunter2", *ACL.split())
+    redis_server.run("ACL", "SETUSER", "imi-team", "on", ">hunter2", *documented_rights())
 
     async def test() -> None:
         place = f"redis://imi-team:hunter2@127.0.0.1:{redis_server.port}"
