@@ -122,7 +122,9 @@ class ImiApp(CrashSafeApp):
         self.interval = saved.interval if 0.2 <= saved.interval <= 60 else self.preferences.interval
         self.home.restore(saved)
         self._displaced_keys = saved.displaced_keys
-        self.apply_initial_theme(saved.theme if saved.theme in self.available_themes else self._configured_theme)
+        chosen = saved.theme if saved.theme in self.available_themes else self._configured_theme
+        self.register_known_theme(chosen)
+        self.apply_initial_theme(chosen)
         self._bind_commands()
 
     def _bind_commands(self) -> None:
@@ -411,6 +413,15 @@ class ImiApp(CrashSafeApp):
     @property
     def _configured_theme(self) -> str:
         return self.preferences.theme or themes.default()
+
+    def register_known_theme(self, name: str) -> None:
+        """Let a theme of Textual have our greys, borders and cursor; made when it is first used."""
+        if themes.is_unadapted(self.available_themes.get(name)):
+            self.register_theme(themes.adapted(name))
+
+    def use_theme(self, name: str) -> None:
+        self.register_known_theme(name)
+        self.theme = name
 
     def layout_changed(self) -> None:
         self.layout_file.schedule()

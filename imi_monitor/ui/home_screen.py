@@ -23,7 +23,7 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui import header
 from imi_monitor.ui.filters import WorktreeFilter
-from imi_monitor.ui.panel_layout import PanelLayout, width_class
+from imi_monitor.ui.panel_layout import ALL_PANELS, PRESETS, PanelLayout, width_class
 from imi_monitor.ui.panel_regions import PanelRegions
 from imi_monitor.ui.panels import DETAIL_NUMBERS, PANELS, Panel
 from imi_monitor.ui.panels.agents_panel import AgentsPanel
@@ -114,7 +114,7 @@ class HomeScreen(FastScreen):
         if self.snapshot is not None:
             self.panel_layout.arrange(self.snapshot)
         self.panel_layout.apply()
-        self.worktrees.lines.focus()
+        self.panel(self.panel_layout.reachable[0]).lines.focus()
 
     def start(self) -> None:
         """Draw what is known and allow the first paint."""
@@ -318,7 +318,17 @@ class HomeScreen(FastScreen):
         self.draw()
 
     def action_next_panel(self, step: int) -> None:
-        self.action_panel((self.focused_panel.number - 1 + step) % len(self.panels) + 1)
+        numbers, now = self.panel_layout.reachable, self.focused_panel.number
+        place = numbers.index(now) + step if now in numbers else 0
+        self.action_panel(numbers[place % len(numbers)])
+
+    def show_preset(self, preset: str) -> None:
+        """Show the panels of a preset; the focus stays in its panel if that is one of them."""
+        focused = self.focused_panel.number
+        self.panel_layout.use_preset(preset)
+        numbers = self.panel_layout.reachable
+        self.call_after_refresh(self._focus_panel, focused if self.panel(focused).display else numbers[0])
+        self._layout_changed()
 
     def action_out(self) -> None:
         """One step out: the zoom, then the filter, then the marks, then back to the list."""
@@ -401,6 +411,7 @@ class HomeScreen(FastScreen):
             filter=self.worktrees.filter.text,
             theme=theme,
             detail=self.panel_layout.detail,
+            preset=self.panel_layout.preset,
             only=self.only_selected,
             interval=interval,
         )
@@ -412,5 +423,6 @@ class HomeScreen(FastScreen):
         self.worktrees.order = WorktreeOrder(sort, saved.backwards, group)
         self.worktrees.folded = frozenset(saved.folded)
         self.panel_layout.detail = saved.detail if saved.detail in DETAIL_NUMBERS else DETAIL_NUMBERS[0]
+        self.panel_layout.preset = saved.preset if saved.preset in PRESETS else ALL_PANELS
         self.only_selected = saved.only
         self.worktrees.filter = WorktreeFilter(saved.filter)

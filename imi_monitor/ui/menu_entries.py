@@ -51,7 +51,11 @@ def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Men
 
 
 def theme_menu(now: str, peek: Callable[[str], None]) -> Menu:
-    entries = [MenuEntry(name, name, what) for name, what in themes.NAMES.items()]
+    """Our themes and the known ones by their names in the settings; the present one is marked."""
+    entries = [
+        MenuEntry(name, themes.config_name(name), what, "●" if name == now else "")
+        for name, what in (themes.NAMES | themes.KNOWN).items()
+    ]
     return Menu("Colours", entries, search=False, at=now, preview=peek)
 
 

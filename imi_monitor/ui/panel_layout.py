@@ -15,8 +15,11 @@ from textual.widget import Widget
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui import panel_regions
 from imi_monitor.ui.panel_regions import MIDDLE, NARROW, ONE_PANEL, PanelPlace, Shape
-from imi_monitor.ui.panels import DETAIL_NUMBERS, Panel
+from imi_monitor.ui.panels import DETAIL_NUMBERS, PANELS, Panel
 from imi_monitor.ui.panels.panel import LIST
+
+ALL_PANELS = "all_panels"
+PRESETS = (ALL_PANELS, *dict.fromkeys(preset for panel in PANELS for preset in panel.presets))
 
 
 def width_class(width: int) -> str:
@@ -34,7 +37,14 @@ class PanelLayout:
         self._regions: dict[int, Region] = {}
         self._size = Size(0, 0)  # of the body
         self.detail = DETAIL_NUMBERS[0]
+        self.preset = ALL_PANELS
         self.zoomed: int | None = None
+
+    @property
+    def reachable(self) -> list[int]:
+        """The panels of the preset, visible or not."""
+        every = self.preset == ALL_PANELS
+        return [panel.number for panel in self._panels if every or self.preset in panel.presets]
 
     @property
     def shape(self) -> Shape:
@@ -54,18 +64,20 @@ class PanelLayout:
     def _sharing(self) -> tuple[int, ...]:
         """The panels that share the place with tabs."""
         first = self.shape.tabs_from
-        details = [panel for panel in self._panels if panel.slot != LIST and first is not None]
-        return tuple(panel.number for panel in details if panel.column is None or panel.column >= (first or 0))
+        if first is None:
+            return ()
+        details = [panel for panel in self._panels if panel.slot != LIST and panel.number in self.reachable]
+        return tuple(panel.number for panel in details if panel.column is None or panel.column >= first)
 
     @property
     def _visible(self) -> set[int]:
         if self.zoomed is not None:
             return {self.zoomed}
-        shape, sharing = self.shape, self._sharing
-        if shape == ONE_PANEL:
-            return {panel.number for panel in self._panels if panel.slot == LIST}
+        reachable, sharing = self.reachable, self._sharing
+        if self.shape == ONE_PANEL:
+            return set(reachable[:1])
         shown = self.detail if self.detail in sharing else sharing[0] if sharing else None
-        return {panel.number for panel in self._panels} - {number for number in sharing if number != shown}
+        return set(reachable) - {number for number in sharing if number != shown}
 
     def arrange(self, snapshot: Snapshot) -> None:
         """Give each panel the lines that it needs for this snapshot."""
@@ -98,11 +110,21 @@ class PanelLayout:
         return panel_regions.regions(places, shape, self._size)
 
     def show(self, number: int) -> None:
-        """Make a panel visible: where it does not fit beside the list, it takes the place of another one."""
+        """Make a panel visible: where it does not fit beside the list, it takes the place of another one.
+
+        A panel that the preset does not have brings all panels back.
+        """
+        if number not in self.reachable:
+            self.preset = ALL_PANELS
         if number in DETAIL_NUMBERS:
             self.detail = number
         if self.zoomed is not None or self.shape == ONE_PANEL:
             self.zoomed = number if number in DETAIL_NUMBERS or self.zoomed not in (None, *DETAIL_NUMBERS) else None
+        self.apply()
+
+    def use_preset(self, preset: str) -> None:
+        """Show the panels of this preset."""
+        self.preset, self.zoomed = preset, None
         self.apply()
 
     def zoom(self, number: int | None) -> None:

@@ -32,7 +32,10 @@ def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: s
     known = [*themes.NAMES, *BUILTIN_THEMES]
     full = next((name for name in known if theme in (name, name.removeprefix("imi-"))), None)
     if theme and full is None:
-        raise UsageError(f"there is no theme {safe(theme)!r}: use one of {', '.join(themes.NAMES)}", code="bad-setting")
+        raise UsageError(
+            f"there is no theme {safe(theme)!r}: use one of {', '.join(map(themes.config_name, themes.NAMES | themes.KNOWN))}",
+            code="bad-setting",
+        )
     keymap = settings.table("ui.keymap")
     own = tuple(settings.own_commands().values())
     commands.table(keymap, own=own)

@@ -32,6 +32,7 @@ class SavedLayout:
     only: bool = False
     interval: float = 0.0  # 0: the configured one
     displaced_keys: str = ""  # the last notice about default keys that `[ui.keymap]` took
+    preset: str = ""  # empty: all panels
 
 
 def path_for(common_dirs: Sequence[str] | None) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
+from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 STATE_COLOURS = {
@@ -153,6 +155,51 @@ NAMES = {
     "imi-colour-blind-light": "light, for colour-blind eyes",
     "imi-16": "the terminal's sixteen colours",
 }
+
+KNOWN = {
+    "nord": "Nord",
+    "gruvbox": "Gruvbox",
+    "catppuccin-mocha": "Catppuccin, dark",
+    "catppuccin-latte": "Catppuccin, light",
+    "dracula": "Dracula",
+    "solarized-dark": "Solarized, dark",
+    "solarized-light": "Solarized, light",
+    "tokyo-night": "Tokyo Night",
+}
+"""Themes of Textual that the menu offers beside ours."""
+
+
+def adapted(name: str) -> Theme:
+    """A theme of Textual with greys, borders and cursor mixed from its own colours, as ours have them."""
+    theme = BUILTIN_THEMES[name]
+    colours = theme.to_color_system().generate()
+    back, fore = Color.parse(colours["background"]), Color.parse(colours["foreground"])
+    primary = Color.parse(colours["primary"])
+    mixed = {
+        "text-muted": back.blend(fore, 0.6),
+        "text-disabled": back.blend(fore, 0.4),
+        "block-cursor-foreground": fore,
+        "block-cursor-background": back.blend(primary, 0.35),
+        "block-cursor-blurred-foreground": fore,
+        "block-cursor-blurred-background": back.blend(fore, 0.12),
+        "border": primary,
+        "border-blurred": back.blend(fore, 0.25),
+        "scrollbar": back.blend(fore, 0.25),
+        "scrollbar-background": back,
+        "footer-key-foreground": primary,
+    }
+    ours = {token: colour.hex6 for token, colour in mixed.items()} | {"block-cursor-text-style": "none"}
+    return replace(theme, variables={**theme.variables, **ours})
+
+
+def is_unadapted(theme: Theme | None) -> bool:
+    """Whether this is one of the known themes as Textual has it."""
+    return theme is not None and theme.name in KNOWN and theme is BUILTIN_THEMES[theme.name]
+
+
+def config_name(name: str) -> str:
+    """The theme's name in `ui.theme`."""
+    return name.removeprefix("imi-")
 
 
 def state_tokens(variables: Mapping[str, str]) -> dict[str, str]:

@@ -476,3 +476,37 @@ def test_changes_begin_with_uncommitted_files_and_a_new_checkout_is_no_work(repo
         return " ".join(row.lines[0].plain for row in app.home.panel(4).lines.rows)
 
     run_dashboard(repo, play)
+
+
+@pytest.mark.parametrize("size", [WIDE, MIDDLE, NARROW])
+def test_presets_show_some_panels_and_are_remembered(repo: Repo, tmp_path: Path, size: tuple[int, int]) -> None:
+    make_four_worktrees(repo)
+    preferences = Preferences(state_file=str(tmp_path / "state" / "x.json"))
+
+    def visible(app: ImiApp) -> list[int]:
+        return [panel.number for panel in app.home.panels if panel.display]
+
+    async def leave(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
+        every = visible(app)
+        for key, numbers in (("9", [1]), ("8", [3]), ("7", [1, 3] if size != NARROW else [1])):
+            await pilot.press(key)
+            await wait_until(pilot, lambda n=numbers: visible(app) == n)  # type: ignore[misc]
+            await wait_until(pilot, lambda n=numbers: app.home.focused_panel.number in n)  # type: ignore[misc]
+            assert app.home.selected is not None
+        await pilot.press("tab")
+        await wait_until(pilot, lambda: app.home.panel(3 if size == NARROW else 1).has_focus_within)
+        await pilot.press("6")
+        await wait_until(pilot, lambda: visible(app) == every or size == NARROW)
+        await pilot.press("8", "4")
+        await wait_until(
+            pilot, lambda: app.home.panel(4).has_focus_within
+        )  # a panel outside the preset brings all back
+        await pilot.press("8")
+        app.exit()
+
+    async def back(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: visible(app) == [3] and app.home.panel(3).has_focus_within)
+
+    run_dashboard(repo, leave, size, preferences=preferences)
+    run_dashboard(repo, back, size, preferences=preferences)

@@ -11,6 +11,7 @@ from textual.color import Color
 from imi_monitor.model import attention
 from imi_monitor.ui import agent_cells, themes
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.preferences import Preferences
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.pilot_kit import screen_strips, screen_text, wait_until
 from tests.ui.snapshot_kit import no_context
@@ -31,7 +32,7 @@ def texts_in(app: ImiApp, colour: Color) -> str:
 
 
 def test_every_theme_has_a_colour_for_every_state() -> None:
-    for theme in themes.THEMES:
+    for theme in (*themes.THEMES, *map(themes.adapted, themes.KNOWN)):
         tokens = themes.state_tokens(theme.to_color_system().generate())
         assert set(tokens) == set(themes.STATE_COLOURS)
         assert all(tokens.values())
@@ -56,5 +57,26 @@ def test_one_token_colours_an_asking_agent_everywhere(keys: tuple[str, ...]) -> 
             await wait_until(pilot, lambda: "gemini" in screen_text(app))
             await pilot.press(*keys)
             await wait_until(pilot, lambda: "◆" in texts_in(app, PINK))
+
+    asyncio.run(play())
+
+
+def test_known_themes_are_previewed_while_moving_and_the_present_one_is_marked() -> None:
+    async def play() -> None:
+        app = ImiApp(
+            sample_snapshots.live(sample_snapshots.busy()), no_context, preferences=Preferences(theme="imi-dark")
+        )
+        async with app.run_test(size=(140, 40)) as pilot:
+            await wait_until(pilot, lambda: "feat-api" in screen_text(app))
+            await pilot.press("T")
+            await wait_until(
+                pilot, lambda: any("●" in line and "dark" in line for line in screen_text(app).splitlines())
+            )
+            await pilot.press(*["down"] * list(themes.NAMES | themes.KNOWN).index("nord"))
+            await wait_until(pilot, lambda: app.theme == "nord")
+            blurred = app.theme_variables["border-blurred"]
+            assert blurred == themes.adapted("nord").variables["border-blurred"], "greys are mixed from its own colours"
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: app.theme == "imi-dark")
 
     asyncio.run(play())

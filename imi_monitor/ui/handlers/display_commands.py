@@ -31,6 +31,18 @@ class DisplayCommands:
         layout.zoom(self._home.focused_panel.number if layout.zoomed is None else None)
         self._app.call_after_refresh(self._home.draw)
 
+    def do_all_panels(self) -> None:
+        self._home.show_preset("all_panels")
+
+    def do_list_and_agents(self) -> None:
+        self._home.show_preset("list_and_agents")
+
+    def do_agents_only(self) -> None:
+        self._home.show_preset("agents_only")
+
+    def do_list_only(self) -> None:
+        self._home.show_preset("list_only")
+
     def do_refresh(self) -> None:
         if self._app.engine is not None:
             self._app.engine.refresh()
@@ -59,10 +71,10 @@ class DisplayCommands:
         before = self._app.theme
 
         def preview(name: str) -> None:
-            self._app.theme = name
+            self._app.use_theme(name)
 
         def choose(name: str | None) -> None:
-            self._app.theme = name or before
+            self._app.use_theme(name or before)
             self._app.layout_changed()
 
         self._app.push_screen(menu_entries.theme_menu(before, preview), choose)

@@ -27,6 +27,7 @@ _CLAIMS = {
 
 class AgentsPanel(Panel):
     number = 3
+    presets = ("list_and_agents", "agents_only")
     label = "Agents"
     source = "agents"
 

@@ -31,6 +31,7 @@ class Panel(Container):
     number = 0  # its key, and its place among the tabs
     slot = DETAIL
     column: int | None = 0  # its column, the last one where there are fewer; None: where most lines are free
+    presets: tuple[str, ...] = ()  # the layouts beside "all_panels" that show it
     label = ""
     empty_message = "nothing here"
     source = ""  # the source whose reading fills the panel; until then the panel says that it waits

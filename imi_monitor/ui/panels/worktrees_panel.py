@@ -47,6 +47,7 @@ class MeasuredWorktree(NamedTuple):
 class WorktreesPanel(Panel):
     number = 1
     slot = LIST
+    presets = ("list_and_agents", "list_only")
     label = "Worktrees"
     empty_message = "no worktrees yet: n makes one"
     source = "worktrees"
