@@ -47,11 +47,26 @@ WORDLIKE: dict[str, int] = {
 
 # -- names under which a secret is set ---------------------------------------------------------------------------------
 
-NAME = (
-    r"(?:passw(?:or)?d|passwd|passphrase|passcode|token|secret|credentials?"
-    r"|(?:api|app|application|access|private|secret|auth|signing|encryption|account|shared|master|session|service|client|license|webhook)"
-    r"[_\-. ]?(?:access[_\-]?)?key|authkey|signature)"
+_KEYS = (
+    "api app application access private secret auth signing encryption account shared master session service client license"
+    " webhook"
 )
+
+
+def _by_first_letter(words: list[str]) -> str:
+    """Alternatives grouped by their first letters: a search then skips all other letters at once."""
+    groups: dict[str, list[str]] = {}
+    for word in words:
+        groups.setdefault(word[0], []).append(word[1:])
+    return "|".join(f"{first}(?:{'|'.join(rests)})" for first, rests in groups.items())
+
+
+_NAMES = [
+    *("passw(?:or)?d", "passwd", "passphrase", "passcode", "token", "secret", "credentials?"),
+    *(rf"{word}[_\-. ]?(?:access[_\-]?)?key" for word in _KEYS.split()),
+    *("authkey", "signature"),
+]
+NAME = f"(?:{_by_first_letter(_NAMES)})"
 # What may stand between such a word and the sign.
 _SUFFIX = r"(?:[_\-.]?(?:value|string|text|key|base64|b64|data|hash|env|old|new|prod|dev|test|live|\d{1,3}))?"
 NAMES = ("passw", "passphrase", "passcode", "token", "secret", "credential", "signature", "key")
