@@ -24,7 +24,7 @@ class AgentsVerb(FrontEndVerb):
     label = "Agents"
     help = "show where each agent works, what it is doing and which one asks"
     more = """
-    imi detects Claude Code, Codex, Gemini, opencode, Copilot and aider without anything installed into them
+    imi detects Claude Code, Codex, Gemini, opencode, Copilot, Qwen Code and aider without anything installed into them
     (`imi hooks install` makes it exact and instant). Without REPO: the repository around you, or all registered ones.
     Ended agents are left out, except for the newest that died or failed: it stays on top until you look at it.
     """

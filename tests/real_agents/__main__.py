@@ -1,7 +1,8 @@
 """`make agents`: install the real programs, drive each through the steps, and write docs/agents-matrix.md.
 
-`make agents ARGS="codex gemini"` runs some of them. Needs npm, node and tmux; the programs go into ~/.cache/imi-agents (or
-IMI_AGENTS_CACHE), not into the checkout. Exits with 1 if imi is certain of a wrong state.
+`make agents ARGS="codex gemini"` runs some of them; `--record` among them keeps what they write as recordings for the tests.
+Needs npm, node and tmux; the programs go into ~/.cache/imi-agents (or IMI_AGENTS_CACHE), not into the checkout. Exits with 1
+if imi is certain of a wrong state.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
+
+import psutil
 
 from tests.real_agents.matrix import Finding, ProgramRun, drive
 from tests.real_agents.programs import CACHE, PROGRAMS, RealProgram, binary
@@ -31,7 +34,8 @@ state, marked with `~`); *WRONG* (another state, without a mark).
 """
 
 
-def main(names: list[str]) -> int:
+def main(words: list[str]) -> int:
+    records, names = "--record" in words, [word for word in words if word != "--record"]
     chosen = [one for one in PROGRAMS if not names or one.cli in names]
     for tool in ("npm", "node", "tmux", "git"):
         if shutil.which(tool) is None:
@@ -47,7 +51,7 @@ def main(names: list[str]) -> int:
     failures: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="imi-agents-") as folder, serving() as port:
         for program in chosen:
-            findings += _run(program, Path(folder) / program.cli, port, failures)
+            findings += _run(program, Path(folder) / program.cli, port, failures, records)
     page = (
         _HEAD + _table(findings, chosen) + "".join(f"\n{cli} did not finish: {why}\n" for cli, why in failures.items())
     )
@@ -59,7 +63,7 @@ def main(names: list[str]) -> int:
     return 1 if failures or any(one.verdict == "WRONG" for one in findings) else 0
 
 
-def _run(program: RealProgram, folder: Path, port: int, failures: dict[str, str]) -> list[Finding]:
+def _run(program: RealProgram, folder: Path, port: int, failures: dict[str, str], records: bool) -> list[Finding]:
     home, tree = folder / "home", folder / "app"
     for each in (home, tree):
         each.mkdir(parents=True)
@@ -70,14 +74,15 @@ def _run(program: RealProgram, folder: Path, port: int, failures: dict[str, str]
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=tree, check=True)
     (tmux := folder / f"tmux-{os.getuid()}").mkdir(mode=0o700)
     with tmux_server(tmux, env) as server:
-        run = ProgramRun(program, tree, home, port, server)
+        run = ProgramRun(program, tree, home, port, server, records=records)
         try:
             drive(run, program)
-        except (TimeoutError, subprocess.SubprocessError) as error:
+        except (TimeoutError, OSError, subprocess.SubprocessError, psutil.Error) as error:
             traceback.print_exc()
             failures[program.cli] = str(error).partition("\n")[0]
         finally:
             server.kill_all()
+            run.close()
     return run.findings
 
 

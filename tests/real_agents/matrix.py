@@ -13,6 +13,7 @@ from imi_monitor.model.snapshot import Key
 from imi_monitor.sources import agents
 from imi_monitor.sources.agents.agent_poll import AgentPoll
 from tests.real_agents.programs import RealProgram, binary
+from tests.real_agents.recorder import Recorder
 from tests.real_agents.terminals import Terminal, TmuxServer
 
 _SETTLES = 3.0  # seconds in which a state may still be the former one
@@ -44,12 +45,15 @@ class Finding:
 class ProgramRun:
     """One program with its worktree, from its first start to its last end."""
 
-    def __init__(self, program: RealProgram, tree: Path, home: Path, port: int, server: TmuxServer) -> None:
+    def __init__(
+        self, program: RealProgram, tree: Path, home: Path, port: int, server: TmuxServer, *, records: bool = False
+    ) -> None:
         self._program, self._tree, self._server = program, tree, server
         self._env = {"HOME": str(home), **program.set_up(home, port, tree)}
         self._roots = {os.path.realpath(tree): Key("host", "app", tree.name)}
         self._running = AgentPoll(agents.all_readers(), agents.process_scanner(), os.environ)
         self._sessions: dict[int, str] = {}  # pane -> its session, once known
+        self._recorder = Recorder(program.cli, home, tree) if records else None
         self.findings: list[Finding] = []
 
     def start(self, *argv: str) -> Terminal:
@@ -67,6 +71,8 @@ class ProgramRun:
 
     def check(self, step: str, terminal: Terminal, expected: Collection[str]) -> None:
         """Compare what both monitors say of the agent in this terminal."""
+        if self._recorder is not None:
+            self._recorder.step(step, terminal.pid, terminal.processes(), expected)
         end = time.monotonic() + _SETTLES
         while time.monotonic() < end:
             found = self._of(terminal, self._look(self._running))
@@ -74,6 +80,12 @@ class ProgramRun:
         fresh = AgentPoll(agents.all_readers(), agents.process_scanner(), os.environ)
         self._note(step, "running", expected, found)
         self._note(step, "fresh", expected, self._of(terminal, self._look(fresh)))
+        if self._recorder is not None:
+            self._recorder.leave(terminal.pid)
+
+    def close(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
 
     def _note(self, step: str, who: str, expected: Collection[str], one: Agent | None) -> None:
         state, confidence, source = ("missing", EXACT, "-") if one is None else _told(one)

@@ -110,6 +110,18 @@ def _opencode(home: Path, port: int, tree: Path) -> Mapping[str, str]:
     }
 
 
+def _qwen(home: Path, port: int, tree: Path) -> Mapping[str, str]:
+    (home / ".qwen").mkdir(parents=True, exist_ok=True)
+    settings = {
+        "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"enableAutoUpdate": False, "disableAutoUpdate": True, "disableUpdateNag": True},
+        "model": {"name": "stub-model"},
+    }
+    (home / ".qwen" / "settings.json").write_text(json.dumps(settings))
+    return {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_MODEL": "stub-model"}
+
+
 PROGRAMS = (
     RealProgram(
         "claude",
@@ -152,5 +164,15 @@ PROGRAMS = (
         stopped=r"interrupted",
         interrupt=("Escape", "Escape"),
         quit=("/exit", "Enter"),
+    ),
+    RealProgram(
+        "qwen",
+        "@qwen-code/qwen-code@0.24.4",
+        _qwen,
+        start=("--approval-mode", "default"),
+        resume=("--continue", "--approval-mode", "default"),
+        prompt=r"Type your message",
+        asks=r"Allow execution of",
+        stopped=r"[Cc]ancelled",
     ),
 )

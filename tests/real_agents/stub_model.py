@@ -20,6 +20,7 @@ from typing import Any
 SLOW_WORDS = 120
 _MARK = re.compile(r"\[\[(\w+)\]\]")
 _REFUSALS = {"fail": 400, "retry": 529}
+_COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "shell_command")
 _COMMANDS = {"ask": "touch asked.txt", "run": "python3 -c 'import time; time.sleep(40)'"}
 
 
@@ -59,13 +60,18 @@ def _scripted(name: str, answered: int, tools: bool) -> Turn:
     return Turn(["Done."])
 
 
+def can_run(tools: Sequence[str]) -> bool:
+    """True if a command can be called; a title or a classification is asked for without."""
+    return not {"exec_command", *_COMMAND_TOOLS}.isdisjoint(tools)
+
+
 def call(turn: Turn, tools: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """The command as a call of the tool that the program offers for commands."""
     command = turn.command or ""
     if "exec_command" in tools:
         escalated = {"sandbox_permissions": "require_escalated", "justification": "May it run?"} if turn.asks else {}
         return "exec_command", {"cmd": command, **escalated}
-    for name in ("Bash", "bash", "run_shell_command", "shell_command"):
+    for name in _COMMAND_TOOLS:
         if name in tools:
             return name, {"command": command, "description": "A command"}
     raise ValueError(f"no tool for commands among {sorted(tools)}")
@@ -86,7 +92,7 @@ def anthropic(request: dict[str, Any]) -> tuple[Turn, list[str], Any]:
             texts.append(("tool", ""))
         texts += [(role, part.get("text", "")) for part in parts if part.get("type") == "text"]
     tools = [str(one.get("name")) for one in request.get("tools") or []]
-    return next_turn(texts, bool(tools)), tools, _anthropic_events
+    return next_turn(texts, can_run(tools)), tools, _anthropic_events
 
 
 def _anthropic_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[Event]:
@@ -129,7 +135,7 @@ def responses(request: dict[str, Any]) -> tuple[Turn, list[str], Any]:
         elif kind.endswith("_output"):
             texts.append(("tool", ""))
     tools = [str(one.get("name") or one.get("type")) for one in request.get("tools") or []]
-    return next_turn(texts, bool(tools)), tools, _response_events
+    return next_turn(texts, can_run(tools)), tools, _response_events
 
 
 def _response_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[Event]:
@@ -178,7 +184,7 @@ def chat(request: dict[str, Any]) -> tuple[Turn, list[str], Any]:
         role = {"user": "person", "tool": "tool"}.get(message.get("role"), "model")
         texts.append((role, " ".join(parts)))
     tools = [str((one.get("function") or {}).get("name")) for one in request.get("tools") or []]
-    return next_turn(texts, bool(tools) or bool(request.get("max_tokens") is None)), tools, _chat_events
+    return next_turn(texts, can_run(tools) if tools else request.get("max_tokens") is None), tools, _chat_events
 
 
 def _chat_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[Event]:
@@ -210,7 +216,7 @@ def gemini(request: dict[str, Any]) -> tuple[Turn, list[str], Any]:
     tools = [
         str(one.get("name")) for each in request.get("tools") or [] for one in each.get("functionDeclarations", [])
     ]
-    return next_turn(texts, bool(tools)), tools, _gemini_events
+    return next_turn(texts, can_run(tools)), tools, _gemini_events
 
 
 def _gemini_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[Event]:

@@ -93,10 +93,9 @@ class Terminal:
 
     def processes(self) -> list[int]:
         try:
-            top = psutil.Process(self.pid)
+            return [self.pid, *(one.pid for one in psutil.Process(self.pid).children(recursive=True))]
         except psutil.NoSuchProcess:
             return []
-        return [self.pid, *(one.pid for one in top.children(recursive=True))]
 
     def runs(self, name: str) -> bool:
         """True if a process whose name begins like this runs in it."""

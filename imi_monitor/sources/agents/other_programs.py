@@ -10,7 +10,7 @@ from imi_monitor.model.errors import UsageError
 from imi_monitor.sources.agents.agent_reader import AgentProgram
 
 # First arguments that start no agent in most programs.
-_HELPERS = frozenset(
+HELPERS = frozenset(
     {
         "mcp",
         "login",
@@ -28,19 +28,16 @@ _HELPERS = frozenset(
 )
 
 PROGRAMS: tuple[AgentProgram, ...] = (
-    AgentProgram("qwen", ("/@qwen-code/qwen-code/",), _HELPERS),
-    AgentProgram("amp", ("/@sourcegraph/amp/", "/@ampcode/cli/"), _HELPERS),
-    AgentProgram("crush", ("/@charmland/crush/",), _HELPERS | {"logs", "dirs", "projects", "schema"}),
+    AgentProgram("amp", ("/@sourcegraph/amp/", "/@ampcode/cli/"), HELPERS),
+    AgentProgram("crush", ("/@charmland/crush/",), HELPERS | {"logs", "dirs", "projects", "schema"}),
     # another program is called goose, too: only these words start the agent
     AgentProgram("goose", ("/block-goose/",), starters=frozenset({"session", "s", "run"})),
     # the editor is called cursor, its agent is not
-    AgentProgram("cursor", ("/cursor-agent/versions/",), _HELPERS | {"status", "ls"}, commands=("cursor-agent",)),
-    AgentProgram("droid", ("/@factory/cli/", "/.factory/bin/droid"), _HELPERS | {"daemon"}),
-    AgentProgram(
-        "kimi", ("/kimi_cli/",), _HELPERS | {"web", "vis", "info"}, commands=("kimi", "kimi-cli", "Kimi Code")
-    ),
+    AgentProgram("cursor", ("/cursor-agent/versions/",), HELPERS | {"status", "ls"}, commands=("cursor-agent",)),
+    AgentProgram("droid", ("/@factory/cli/", "/.factory/bin/droid"), HELPERS | {"daemon"}),
+    AgentProgram("kimi", ("/kimi_cli/",), HELPERS | {"web", "vis", "info"}, commands=("kimi", "kimi-cli", "Kimi Code")),
     # the editor is called kiro, its agent is not
-    AgentProgram("kiro", (), _HELPERS | {"settings", "diagnostic"}, commands=("kiro-cli", "kiro-cli-chat")),
+    AgentProgram("kiro", (), HELPERS | {"settings", "diagnostic"}, commands=("kiro-cli", "kiro-cli-chat")),
 )
 
 

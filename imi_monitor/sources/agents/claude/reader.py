@@ -39,6 +39,7 @@ class ClaudeReader:
         self._known: set[str] = set()  # configuration folders that exist, by the names they are looked for
         self._watched: WatchedFolders | None = None
         self._checked_at = 0.0
+        self._was_listed: dict[int, str | None] = {}  # pid -> its start; without an entry it is ending, not starting
 
     def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         if touched is None or not 0 <= context.now - self._checked_at < _CHECK_FOLDERS:
@@ -71,10 +72,12 @@ class ClaudeReader:
         """Processes without a registry entry that no session claims."""
         listed = set().union(*(folder.listed_pids() for folder in self._folders.values()))
         now = fields.at(context.now)
+        running = {pid: one.started for one in context.processes_of("claude") for pid in (one.pid, *one.family)}
+        self._was_listed = {pid: at for pid, at in running.items() if pid in listed or self._was_listed.get(pid) == at}
         alone = [
             one
             for one in unlisted_processes(context, listed)
-            if not any(folder.adopt(one, now) for folder in self._folders.values())
+            if one.pid not in self._was_listed and not any(folder.adopt(one, now) for folder in self._folders.values())
         ]
         registry = any(folder.registry.exists for folder in self._folders.values())
         return [unlisted_sighting(one, context, registry) for one in alone]

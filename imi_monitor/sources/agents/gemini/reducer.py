@@ -32,6 +32,7 @@ _NAMES = {
     "run_shell_command": "Bash",
     "write_file": "Write",
     "replace": "Edit",
+    "edit": "Edit",
     "read_file": "Read",
     "read_many_files": "Read",
     "list_directory": "List",
@@ -46,7 +47,7 @@ _NAMES = {
     "exit_plan_mode": "Plan",
 }
 _TARGETS = ("command", "file_path", "absolute_path", "path", "pattern", "query", "url", "prompt")
-_WRITERS = frozenset({"write_file", "replace"})
+WRITERS = frozenset({"write_file", "replace"})
 _ENDED = frozenset({"success", "error", "cancelled"})
 _AFTER_WORDS: Final = frozenset({RUNNING, WAITING, COMPLETED})
 _UNPROVEN: Final = "it ended after words of the model; whether it was done is not recorded"
@@ -212,7 +213,7 @@ class GeminiReducer:
     def _called(self, calls: list[dict[str, Any]], at: str) -> None:
         open_one = None
         for call in calls:
-            tool = _tool(call)
+            tool = tool_of(call)
             when = fields.moment(call.get("timestamp")) or at
             if _status(call) in _ENDED:
                 self._finished(call, tool, when)
@@ -240,7 +241,7 @@ class GeminiReducer:
         name = fields.path(fields.table(call.get("resultDisplay")).get("filePath"))
         files = (
             (os.path.normpath(name),)
-            if name and status == "success" and fields.text(call.get("name")) in _WRITERS
+            if name and status == "success" and fields.text(call.get("name")) in WRITERS
             else ()
         )
         self.files.add(*files)
@@ -354,7 +355,7 @@ def _status(call: dict[str, Any]) -> str:
     return fields.text(call.get("status"), 30) or "?"
 
 
-def _tool(call: dict[str, Any]) -> ToolCall:
+def tool_of(call: dict[str, Any]) -> ToolCall:
     name = fields.text(call.get("name"), 100) or "tool"
     given = fields.table(call.get("args"))
     target = next((given[key] for key in _TARGETS if isinstance(given.get(key), str)), None)

@@ -1,0 +1,1 @@
+"""Qwen Code: its list of living sessions, and its chats."""
