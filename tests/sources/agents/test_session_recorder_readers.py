@@ -91,7 +91,7 @@ def test_a_recorded_turn_with_every_kind_of_event(scene: Scene, kept: sqlite3.Co
     words = [line.word for line in lines]
     assert words.count("tool") == 3 and words.count("prompt") == 2 and words.count("asks") == 2, words
     assert [line.outcome for line in lines if line.word == "tool"] == ["success"] * 3
-    assert words[-1] == "stopped" and "done" in words
+    assert words[-1] == "stopped" and "finished" in words
     dumped = "\n".join(kept.iterdump())
     assert "hunter2" not in dumped and "ghp_0123456789" not in dumped
     assert [path for (path,) in kept.execute("SELECT path FROM artifacts")] == ["src/new.py"]

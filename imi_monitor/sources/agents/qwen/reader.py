@@ -182,11 +182,7 @@ class QwenReader:
         """Living sessions without a chat: the first prompt creates it."""
         known = {one.id for one in self._chats.values()}
         for entry in self._entries.values():
-            if (
-                entry.session in known
-                or not context.is_watched(entry.cwd)
-                or not self._is_alive(entry, context)
-            ):
+            if entry.session in known or not context.is_watched(entry.cwd) or not self._is_alive(entry, context):
                 continue
             head = next((one for one in context.processes_of("qwen") if entry.pid in (one.pid, *one.family)), None)
             if head is None:
