@@ -56,7 +56,7 @@ def lasts_until(facts: SnapshotFacts | None, now: datetime) -> datetime:
 def _left(facts: SnapshotFacts | None, room: int) -> Content:
     head = Content.styled(" imi ", "bold $primary")
     if facts is None or not facts.snapshot.repositories:
-        return head.append(Content.styled(" looking…", cells.MUTED))
+        return head.append(Content.styled(f" {_why_nothing(facts)}", cells.MUTED))
     parts = [head, Content.styled(f" {_where(facts.snapshot)}", "bold")]
     for text, style, click in _counts(facts):
         part = Content.styled(" · ", cells.MUTED).append(_clickable(text, style, click))
@@ -64,6 +64,13 @@ def _left(facts: SnapshotFacts | None, room: int) -> Content:
             break
         parts.append(part)
     return Content("").join(parts).truncate(room, ellipsis=True)
+
+
+def _why_nothing(facts: SnapshotFacts | None) -> str:
+    """Why no repository is shown: not read yet, not readable, or without a worktree."""
+    if facts is not None and facts.snapshot.has_read("worktrees"):
+        return "no worktree yet"
+    return "looking…" if facts is None or not troubles(facts) else "nothing can be read"
 
 
 def _where(snapshot: Snapshot) -> str:

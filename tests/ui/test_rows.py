@@ -346,6 +346,29 @@ def test_the_header_says_what_it_counts_and_fits_every_width() -> None:
         assert header.line(facts, badges, width, snapshot_builder.NOW).cell_length == width
 
 
+def test_the_header_never_looks_for_ever() -> None:
+    """An empty repository has been read, and what cannot be read is not looked for any more."""
+    trouble = SourceFailure("the registry", "it cannot be written", times.stamp(snapshot_builder.NOW))
+    for health, words in (
+        ((), "looking…"),
+        ((SourceHealth("worktrees", "2026-03-01T12:00:00Z", None),), "no worktree yet"),
+        ((SourceHealth("registry", None, trouble),), "nothing can be read"),
+    ):
+        line = header.line(snapshot_builder.facts(health=health), header.HeaderBadges(), 80, snapshot_builder.NOW)
+        assert words in line.plain, line.plain
+
+
+def test_a_repository_without_a_commit_says_so() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        rows = " ".join(row.lines[0].plain for row in app.home.panel(2).lines.rows)
+        assert "no commit yet" in rows and "nothing uncommitted" not in rows, rows
+
+    fed(
+        play,
+        snapshot_builder.world(snapshot_builder.tree("main", git=snapshot_builder.state(head=None, last_commit=None))),
+    )
+
+
 def stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = times.now()
     set_clock(monkeypatch, lambda: moment)

@@ -120,6 +120,8 @@ def _clean(tree: Worktree) -> Content:
     """A worktree that cannot be read now is not reported as clean."""
     if tree.failure is not None:
         return Content.styled("nothing was uncommitted when it was last read", cells.MUTED)
+    if tree.git is not None and tree.git.head is None:
+        return Content.styled("no commit yet: new worktrees need a first one (git commit)", "$warning")
     return Content.styled("✓ nothing uncommitted", "$success")
 
 
