@@ -153,7 +153,9 @@ def _assign(verb: str, action: Action, words: list[str], values: dict[str, objec
         elif left:
             values[argument.name] = left.pop(0)
         elif not argument.optional:
-            raise UsageError(f"imi {verb} needs {argument.name}: {argument.help} (`imi {verb} --help`)", code="missing")
+            raise UsageError(
+                f"imi {verb}: {argument.name.upper()} is missing: {argument.help} (`imi {verb} --help`)", code="missing"
+            )
     if left:
         raise UsageError(f"imi {verb} takes no argument {safe(left[0])!r} (`imi {verb} --help`)", code="extra")
 
