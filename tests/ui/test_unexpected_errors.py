@@ -140,7 +140,7 @@ async def go_home(app: ImiApp, pilot: Pilot[Any]) -> None:
 def widgets(app: ImiApp) -> Iterator[object]:
     yield app
     yield from app._handlers
-    yield app._action_commands
+    yield app.action_commands
     for screen in app.screen_stack:
         yield from screen.walk_children(with_self=True)
 
