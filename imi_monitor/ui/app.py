@@ -22,6 +22,7 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -101,11 +102,12 @@ class ImiApp(CrashSafeApp):
         self.worktree_commands = WorktreeCommands(self)
         self.action_commands = ActionCommands(self)
         self._command_panes = CommandPanes(self)
+        self._list_commands = ListCommands(self)
         self._handlers = (
             self.agent_commands,
             self.worktree_commands,
             self._command_panes,
-            ListCommands(self),
+            self._list_commands,
             DisplayCommands(self),
         )
         self.layout_file = LayoutFile(self, self.preferences.state_file, self._layout)
@@ -343,6 +345,20 @@ class ImiApp(CrashSafeApp):
         else:
             self.call_after_refresh(self.action_do, word)
 
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a toast; one without a title takes the place of the last such one of its severity."""
+        if not title:
+            self.remove_toasts(severity)
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
     def say(self, text: str, *, bad: bool = False) -> None:
         self.notify(text, severity="warning" if bad else "information", markup=False)
 
@@ -382,6 +398,9 @@ class ImiApp(CrashSafeApp):
     def _menu_requested(self, message: RowList.MenuRequested) -> None:
         if message.widget is self.home.worktrees.lines and group_of_row(message.key) is None:
             self.call_after_refresh(self.action_do, "menu")
+
+    def action_sort_by(self, order: str) -> None:
+        self._list_commands.sort_by_column(order)
 
     # -- views ------------------------------------------------------------------------------------------------------
 

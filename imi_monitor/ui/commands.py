@@ -101,9 +101,9 @@ DASHBOARD_FUNCTIONS = (
     _of_worktree("mark", "m", "Mark", "mark it, to act on several worktrees at once"),
     Command("mark_all", "M", "Mark all", "mark every listed worktree, or none", _LIST),
     Command("filter", "slash", "Filter", "narrow the list: text, !not, @agent, type:feat, is:dirty", _LIST, key_bar=60),
-    Command("sort", "s", "Sort", "sort the list by the next order; the last one shows disk use", _LIST, key_bar=20),
+    Command("sort", "s", "Sort…", "choose the order of the list; `by disk use` shows it", _LIST, key_bar=20),
     Command("backwards", "S", "Backwards", "reverse the order", _LIST),
-    Command("group", "b", "Group", "group the list by repository, type or owner", _LIST),
+    Command("group", "b", "Group…", "choose the groups of the list: repository, type or owner", _LIST),
     Command("fold", "", "Fold", "fold all groups, or unfold them", _LIST),
     Command(
         "next",

@@ -33,12 +33,13 @@ from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row, 
 from imi_monitor.ui.saved_layout import SavedLayout
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from imi_monitor.ui.textual_internals import FastScreen
+from imi_monitor.ui.widgets.filter_line import FilterLine
 from imi_monitor.ui.widgets.key_bar import ClickableLine, KeyBar, KeyHint
 from imi_monitor.ui.widgets.row_list import RowList
 from imi_monitor.ui.worktree_order import GROUPS, SORTS, WorktreeOrder
 
 SMALLEST = (40, 12)  # columns and lines; below that the screen says so instead of showing parts
-_FILTER_HINT = "text, !not, @agent, type:feat, is:dirty · ⏎ keeps it, esc clears it"
+_FILTER_HINT = "text, !not, @agent, type:feat, is:dirty"
 
 
 class PanelBody(Container):
@@ -95,7 +96,7 @@ class HomeScreen(FastScreen):
         self._layout_changed = layout_changed
         self._row_to_select: str | None = None  # selected as soon as it is listed
         self._name_to_select: str | None = None
-        self._filter_box: Input | None = None
+        self._filter_line: FilterLine | None = None
         self._laid_out_for: Size | None = None  # the terminal's size
         self._header_since = self._header_until = FOREVER  # the header reads the same between these moments
         self._header_shown = Content("")
@@ -105,8 +106,6 @@ class HomeScreen(FastScreen):
     def compose(self) -> ComposeResult:
         yield ClickableLine(id="header")
         yield ClickableLine(id="trouble")
-        if self.worktrees.filter:
-            yield self._make_filter_box()
         yield PanelBody(self.panel_layout, *self.panels)
         yield KeyBar()
 
@@ -335,9 +334,8 @@ class HomeScreen(FastScreen):
         if self.panel_layout.zoomed is not None:
             self.panel_layout.zoom(None)
             self.call_after_refresh(self.draw)
-        elif self._filter_box is not None and (self._filter_box.has_class("-open") or self._filter_box.value):
-            self._filter_box.remove_class("-open")
-            self._filter_box.value = ""
+        elif self._filter_line is not None and (self._filter_line.is_open or self._filter_line.box.value):
+            self._filter_line.set("")
         elif self.marks:
             self.marks = frozenset()
             self.draw()
@@ -364,26 +362,21 @@ class HomeScreen(FastScreen):
 
     def action_narrow(self, text: str) -> None:
         """Filter by this text; clear the filter if it is set already."""
-        box = self.filter_box
-        box.value = "" if box.value == text else text
-        box.set_class(bool(box.value), "-open")
+        line = self.filter_line
+        line.set("" if line.box.value == text else text)
         self.worktrees.lines.focus()
 
-    @property
-    def filter_box(self) -> Input:
-        """The field a filter is typed into; mounted when it is first needed, which keeps its styles out of the start."""
-        box = self._filter_box
-        if box is None:
-            box = self._make_filter_box()
-            self.mount(box, before="#body")
-        return box
+    def open_filter(self) -> None:
+        self.filter_line.open()
 
-    def _make_filter_box(self) -> Input:
-        text = self.worktrees.filter.text
-        self._filter_box = Input(
-            text, placeholder=_FILTER_HINT, id="filter", classes="-open" if text else "", compact=True
-        )
-        return self._filter_box
+    @property
+    def filter_line(self) -> FilterLine:
+        """The line a filter is typed into; mounted when it is first needed, which keeps its styles out of the start."""
+        if self._filter_line is None:
+            box = Input(placeholder=_FILTER_HINT, id="filter", compact=True)
+            self._filter_line = FilterLine(box)
+            self.mount(self._filter_line, before="#body")
+        return self._filter_line
 
     @on(Input.Changed, "#filter")
     def _filter_typed(self, event: Input.Changed) -> None:
@@ -393,7 +386,7 @@ class HomeScreen(FastScreen):
 
     @on(Input.Submitted, "#filter")
     def _filter_entered(self) -> None:
-        self.filter_box.set_class(bool(self.filter_box.value), "-open")
+        self.filter_line.keep()
         self.worktrees.lines.focus()
 
     def set_initial_width(self, width: int) -> None:
@@ -408,7 +401,6 @@ class HomeScreen(FastScreen):
             backwards=self.worktrees.order.backwards,
             group=self.worktrees.order.group,
             folded=tuple(sorted(self.worktrees.folded)),
-            filter=self.worktrees.filter.text,
             theme=theme,
             detail=self.panel_layout.detail,
             preset=self.panel_layout.preset,
@@ -425,4 +417,3 @@ class HomeScreen(FastScreen):
         self.panel_layout.detail = saved.detail if saved.detail in DETAIL_NUMBERS else DETAIL_NUMBERS[0]
         self.panel_layout.preset = saved.preset if saved.preset in PRESETS else ALL_PANELS
         self.only_selected = saved.only
-        self.worktrees.filter = WorktreeFilter(saved.filter)

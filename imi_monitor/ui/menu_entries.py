@@ -15,6 +15,7 @@ from imi_monitor.ui import command_conditions, editor, themes
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 from imi_monitor.ui.filters import STATES
+from imi_monitor.ui.worktree_order import GROUPS, SORTS, WorktreeOrder
 
 ReasonAgainst = Callable[[Command], str]
 NAVIGATION = (
@@ -48,6 +49,18 @@ def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Men
     """The commands for one worktree, or for the marked ones."""
     entries = [_entry(command, why) for command in commands if command.needs_worktree and command.word != "menu"]
     return Menu(title, entries, search=False)
+
+
+def sort_menu(order: WorktreeOrder) -> Menu:
+    """The orders of the list, each with its letter; the cursor is on the current one."""
+    keys = {"ahead": "h", "disk": "u"}
+    entries = [MenuEntry(sort, sort, what, keys.get(sort, sort[0])) for sort, (what, _) in SORTS.items()]
+    return Menu("Sort the list (S reverses it)", entries, search=False, at=order.sort)
+
+
+def group_menu(order: WorktreeOrder) -> Menu:
+    entries = [MenuEntry(group, group, what, group[0]) for group, (what, _) in GROUPS.items()]
+    return Menu("Group the list", entries, search=False, at=order.group)
 
 
 def theme_menu(now: str, peek: Callable[[str], None]) -> Menu:

@@ -26,7 +26,6 @@ class SavedLayout:
     backwards: bool = False
     group: str = "none"
     folded: tuple[str, ...] = ()
-    filter: str = ""
     theme: str = ""  # empty: the configured one
     detail: int = 2
     only: bool = False

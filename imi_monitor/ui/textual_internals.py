@@ -43,7 +43,7 @@ from imi_monitor.ui import themes
 
 PRIVATE_MEMBERS: Mapping[type, str] = {
     App: "_close_messages_no_wait _dom_ready _driver _exit _exit_renderables _fatal_error _handle_exception _load_screen_css"
-    " _loop _print_error_renderables _refresh_truecolor_filter",
+    " _loop _notifications _print_error_renderables _refresh_truecolor_filter _unnotify",
     Screen: "_compositor_refresh _layout_required _on_idle _on_screen_resume _on_timer_update _refresh_layout"
     " _repaint_required _update_timer",
     Widget: "_get_style _is_mounted _pruning _refresh_scrollbars",
@@ -177,6 +177,11 @@ class CrashSafeApp(App[None]):
             self._reported.clear()
         self._reported[what] = now
         return before is None or now - before > _SAME_ERROR_PAUSE
+
+    def remove_toasts(self, severity: str) -> None:
+        """Remove the toasts of this severity that have no title."""
+        for shown in [one for one in self._notifications if one.severity == severity and not one.title]:
+            self._unnotify(shown)
 
     def _close_screen(self, screen: Screen[Any]) -> None:
         while screen in self.screen_stack[1:]:

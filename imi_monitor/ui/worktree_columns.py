@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from textual.content import Content
+from textual.style import Style
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import columns
@@ -35,6 +36,15 @@ _TITLES = (  # several names: the longest that fits
     (("disk",), "disk"),
     (("activity",), "spark"),
 )
+
+_ORDERS = {  # what a click on a title sorts by
+    "owner": "owner",
+    "activity": "attention",
+    "trunk": "ahead",
+    "counts": "dirty",
+    "disk": "disk",
+    "spark": "change",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +155,20 @@ def _grow(widths: dict[str, int], column: str, goal: int, left: int) -> int:
 
 
 def column_titles(plan: WorktreeColumns) -> Content:
-    """The names of the columns: the whole word or a shorter one, never part of one."""
-    parts = ["  ", cells.fit(" name", plan.name + 1)]
+    """The names of the columns: the whole word or a shorter one, never part of one. A click sorts by the column."""
+    parts = [Content("  "), _title(cells.fit(" name", plan.name + 1), "name")]
     for names, column in _TITLES:
         width = getattr(plan, column)
         if width:
-            parts.append(" " + cells.fit(next((name for name in names if len(name) <= width), ""), width))
-    return Content.styled("".join(parts) + " " + cells.fit("last", plan.age, right=True), "$text-disabled")
+            text = " " + cells.fit(next((name for name in names if len(name) <= width), ""), width)
+            parts.append(_title(text, _ORDERS.get(column, "")))
+    parts.append(_title(" " + cells.fit("last", plan.age, right=True), "change"))
+    return Content("").join(parts).stylize("$text-disabled")
+
+
+def _title(text: str, order: str) -> Content:
+    clicked = Style.from_meta({"@click": f"app.sort_by('{order}')"}) if order else ""
+    return Content.styled(text, clicked)
 
 
 def worktree_name(tree: Worktree, several: bool) -> str:

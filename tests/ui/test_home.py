@@ -16,7 +16,6 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from imi_monitor.ui.preferences import Preferences
-from imi_monitor.ui.worktree_order import SORTS
 from tests.helpers import Repo, imi
 from tests.ui.pilot_kit import (
     listed_names,
@@ -40,13 +39,13 @@ def test_changing_the_order_keeps_the_selection(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_for_list(app, pilot, "feat-api", "feat-ui", "fix-bug", "app")
         await select_worktree(app, "feat-ui")
-        await pilot.press("s")
+        await pilot.press("s", "n")
         assert "name ▾" in screen_text(app)
         await wait_for_list(app, pilot, "app", "feat-api", "feat-ui", "fix-bug")
         await pilot.press("S")
         await wait_for_list(app, pilot, "fix-bug", "feat-ui", "feat-api", "app")
         assert "name ▴" in screen_text(app)
-        await pilot.press("s", "s", "s")
+        await pilot.press("s", "d")
         assert "dirty ▾" in screen_text(app)
         await wait_for_list(app, pilot, "fix-bug", "app", "feat-api", "feat-ui")
         assert selected_name(app) == "feat-ui"
@@ -66,13 +65,13 @@ def test_the_order_by_disk_use_measures_and_shows_it(repo: Repo, size: tuple[int
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         assert app.home.snapshot is not None and not app.home.snapshot.disk, "nothing is measured in another order"
-        await pilot.press(*["s"] * list(SORTS).index("disk"))
+        await pilot.press("s", "u")
         await wait_until(pilot, lambda: len(disk_sizes(app)) == 4, 60)
         largest = max(disk_sizes(app))
         assert 7_000_000 < largest < 8_000_000
         shown = f"{largest / 1e6:.1f}M" + (" on disk" if size == NARROW else "")
         await wait_until(pilot, lambda: shown in screen_text(app) and listed_names(app)[0] == "feat-ui")
-        await pilot.press("s")
+        await pilot.press("s", "a")
         assert shown not in screen_text(app)
 
     run_dashboard(repo, play, size)
@@ -84,7 +83,7 @@ def test_groups_fold_and_a_heading_selects_no_worktree(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await select_worktree(app, "feat-ui")
-        await pilot.press("b", "b")
+        await pilot.press("b", "t")
         await wait_for_list(app, pilot, "feat:", "feat-api", "feat-ui", "fix:", "fix-bug", "trunk:", "app")
         assert selected_name(app) == "feat-ui"
         await pilot.press("h")
@@ -120,6 +119,41 @@ def test_filter_narrows_the_list_and_names_unknown_states(repo: Repo) -> None:
         assert selected_name(app) is None, "nothing is listed, so nothing can be acted on"
 
     run_dashboard(repo, play)
+
+
+def test_the_filter_line_shows_its_key_and_how_it_is_cleared(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("slash", *"app", "enter")
+        line = next(line for line in screen_text(app).splitlines() if "esc clears" in line)
+        assert line.split()[:2] == ["/", "app"]
+        await pilot.press("escape")
+        assert "esc clears" not in screen_text(app)
+
+    run_dashboard(repo, play)
+
+
+def test_a_toast_takes_the_place_of_the_one_before(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("plus", "plus", "minus", "plus")
+        assert len(toasts(app)) == 1
+        app.notify("an agent asks", title="claude-1")
+        app.say("cannot be done", bad=True)
+        await wait_until(pilot, lambda: len(toasts(app)) == 3)
+        await pilot.press("s", "n", "b", "t")
+        assert len(toasts(app)) == 3, "the title of the list says how it is sorted and grouped"
+
+    run_dashboard(repo, play)
+
+
+@pytest.mark.parametrize("size", [(140, 40), (60, 20)])
+def test_a_toast_leaves_the_buttons_of_a_dialog_free(repo: Repo, size: tuple[int, int]) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        app.say("the toast that came before the dialog")
+        await pilot.press("n")
+        await wait_until(pilot, lambda: "Cancel" in screen_text(app) and "the toast that came" in screen_text(app))
+        assert "the toast that came" in screen_text(app).splitlines()[0]
+
+    run_dashboard(repo, play, size)
 
 
 def test_action_applies_to_all_marked_worktrees(repo: Repo) -> None:
@@ -331,7 +365,7 @@ def test_layout_is_restored_at_the_next_start(repo: Repo, tmp_path: Path) -> Non
 
     async def leave(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
-        await pilot.press("s", "S", "b", "b", "4", "F", "minus", "T", "down", "enter")
+        await pilot.press("s", "n", "S", "b", "t", "4", "F", "minus", "T", "down", "enter")
         await pilot.press("slash", *"feat", "enter")
         app.exit()
 
@@ -344,7 +378,8 @@ def test_layout_is_restored_at_the_next_start(repo: Repo, tmp_path: Path) -> Non
             2.0,
             "imi-light",
         )
-        await wait_for_list(app, pilot, "feat:", "feat-ui", "feat-api")
+        assert not app.home.worktrees.filter, "a filter of yesterday hides worktrees of today"
+        await wait_for_list(app, pilot, "feat:", "feat-ui", "feat-api", "fix:", "fix-bug", "trunk:", "app")
 
     run_dashboard(repo, leave, preferences=preferences)
     run_dashboard(repo, back, preferences=preferences)
@@ -354,9 +389,9 @@ def test_unwritable_layout_file_is_reported_once(repo: Repo, tmp_path: Path) -> 
     (tmp_path / "file").write_text("in the way")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await pilot.press("s")
+        await pilot.press("S")
         await wait_until(pilot, lambda: "layout of the dashboard cannot be saved" in screen_text(app))
-        await pilot.press("s")
+        await pilot.press("S")
         app.exit()
 
     run_dashboard(repo, play, preferences=Preferences(state_file=str(tmp_path / "file" / "x.json")))

@@ -35,6 +35,20 @@ def test_click_selects_and_double_click_opens(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
+def test_click_on_a_column_title_sorts_and_a_second_one_reverses(repo: Repo) -> None:
+    make_four_worktrees(repo)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
+        for title, order in (("changes", "dirty"), ("name", "name")):
+            for arrow in "▾▴":
+                head = next(line for line in screen_text(app).splitlines() if " name " in line and " owner " in line)
+                await pilot.click(offset=(head.index(title), screen_text(app).splitlines().index(head)))
+                await wait_until(pilot, lambda: f"{order} {arrow}" in screen_text(app))  # noqa: B023
+
+    run_dashboard(repo, play)
+
+
 def test_click_on_a_title_or_tab_focuses_the_panel(repo: Repo) -> None:
     make_four_worktrees(repo)
 
@@ -43,6 +57,7 @@ def test_click_on_a_title_or_tab_focuses_the_panel(repo: Repo) -> None:
         await pilot.click(offset=place(app, "4 Changes"))
         await wait_until(pilot, lambda: app.home.panel(4).has_focus_within)
         await pilot.click(offset=place(app, "attention ▾"))
+        await pilot.press("n")
         await wait_until(pilot, lambda: app.home.worktrees.order.sort == "name")
 
     async def middle(app: ImiApp, pilot: Pilot[Any]) -> None:

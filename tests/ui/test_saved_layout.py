@@ -11,7 +11,7 @@ from imi_monitor import paths
 from imi_monitor.ui import saved_layout
 from imi_monitor.ui.saved_layout import SavedLayout
 
-FULL = SavedLayout("dirty", True, "owner", ("unclaimed",), "is:dirty", "imi-light", 4, True, 2.0)
+FULL = SavedLayout("dirty", True, "owner", ("unclaimed",), "imi-light", 4, True, 2.0)
 
 
 def test_layout_is_saved_and_loaded_unchanged(tmp_path: Path) -> None:
@@ -31,8 +31,8 @@ def test_unreadable_layout_file_gives_the_defaults(tmp_path: Path, content: byte
 
 def test_invalid_values_of_a_layout_file_become_defaults(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    path.write_text('{"sort": 3, "filter": "x", "folded": [1], "detail": true, "interval": 2, "new": "later version"}')
-    assert saved_layout.load(str(path)) == SavedLayout(filter="x", interval=2.0)
+    path.write_text('{"sort": 3, "folded": [1], "detail": true, "interval": 2, "new": "later version"}')
+    assert saved_layout.load(str(path)) == SavedLayout(interval=2.0)
 
 
 def test_each_set_of_repositories_has_its_own_layout_file() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.ui.worktree_order import GROUPS, SORTS, WorktreeOrder, next_in
+from imi_monitor.ui.worktree_order import GROUPS, WorktreeOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,25 +17,37 @@ class ListCommands:
         self._home = app.home
 
     def do_filter(self) -> None:
-        self._home.filter_box.add_class("-open")
-        self._home.set_focus(self._home.filter_box)  # at once: the keys typed next belong to the filter
+        self._home.open_filter()
 
     def do_sort(self) -> None:
+        from imi_monitor.ui import menu_entries
+
+        self._app.push_screen(menu_entries.sort_menu(self._home.worktrees.order), self._sort_by)
+
+    def _sort_by(self, sort: str | None) -> None:
         order = self._home.worktrees.order
-        sort = next_in(list(SORTS), order.sort)
-        self._set_order(WorktreeOrder(sort, False, order.group))
-        self._app.say(f"sorted: {SORTS[sort][0]}")
+        if sort is not None:
+            self._set_order(WorktreeOrder(sort, False, order.group))
+
+    def sort_by_column(self, sort: str) -> None:
+        """A click on a column's title: sort by it, or backwards if the list is sorted by it."""
+        order = self._home.worktrees.order
+        self._set_order(WorktreeOrder(sort, order.sort == sort and not order.backwards, order.group))
 
     def do_backwards(self) -> None:
         order = self._home.worktrees.order
         self._set_order(WorktreeOrder(order.sort, not order.backwards, order.group))
 
     def do_group(self) -> None:
+        from imi_monitor.ui import menu_entries
+
+        self._app.push_screen(menu_entries.group_menu(self._home.worktrees.order), self._group_by)
+
+    def _group_by(self, group: str | None) -> None:
         order = self._home.worktrees.order
-        group = next_in(list(GROUPS), order.group)
-        self._home.worktrees.folded = frozenset()
-        self._set_order(WorktreeOrder(order.sort, order.backwards, group))
-        self._app.say(f"grouped: {GROUPS[group][0]}")
+        if group is not None:
+            self._home.worktrees.folded = frozenset()
+            self._set_order(WorktreeOrder(order.sort, order.backwards, group))
 
     def do_fold(self) -> None:
         """Fold all groups, or unfold them if any is folded."""

@@ -19,6 +19,7 @@ from imi_monitor.ui import agent_cells, cells, worktree_columns, worktree_row
 from imi_monitor.ui.filters import WorktreeFilter
 from imi_monitor.ui.panels.panel import FOREVER, FRAME, LIST, Identity, Panel
 from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
+from imi_monitor.ui.widgets.key_bar import ClickableLine
 from imi_monitor.ui.widgets.row_list import ListRow
 from imi_monitor.ui.worktree_columns import RowWidths, WorktreeColumns
 from imi_monitor.ui.worktree_order import GroupHeading, WorktreeOrder
@@ -70,7 +71,7 @@ class WorktreesPanel(Panel):
         self._widths: dict[int, MeasuredWorktree] = {}  # by identity
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="columns")
+        yield ClickableLine("", id="columns")
         yield self.lines
 
     def lines_needed(self, snapshot: Snapshot, width: int) -> int:

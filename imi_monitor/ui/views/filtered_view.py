@@ -9,6 +9,7 @@ from textual.widgets import Input
 
 from imi_monitor.ui.dialogs.form import TextField
 from imi_monitor.ui.views.view import View
+from imi_monitor.ui.widgets.filter_line import FilterLine
 from imi_monitor.ui.widgets.row_list import RowList
 
 FILTER = Binding("slash", "filter", "Filter", key_display="/", id="filter")
@@ -19,27 +20,25 @@ class FilteredView(View):
 
     @staticmethod
     def filter_box(hint: str) -> Widget:
-        return TextField(f"filter: {hint}", "view-filter")
+        return FilterLine(TextField(hint, "view-filter"))
 
     def filter_changed(self) -> None:
         """The filter has another text."""
         raise NotImplementedError
 
     @property
-    def _box(self) -> Input:
-        return self.query_one("#view-filter", Input)
+    def _line(self) -> FilterLine:
+        return self.query_one(FilterLine)
 
     @property
     def filter_text(self) -> str:
-        return self._box.value.strip()
+        return self._line.box.value.strip()
 
     def set_filter(self, words: str) -> None:
-        self._box.value = words
-        self._box.set_class(bool(words), "-open")
+        self._line.set(words)
 
     def action_filter(self) -> None:
-        self._box.add_class("-open")
-        self._box.focus()
+        self._line.open()
 
     @on(Input.Changed, "#view-filter")
     def _filter_edited(self, event: Input.Changed) -> None:
@@ -53,7 +52,7 @@ class FilteredView(View):
 
     def action_leave(self) -> None:
         """Clear the filter, else leave."""
-        if self._box.has_class("-open"):
+        if self._line.is_open:
             self.set_filter("")
             self.query_one(RowList).focus()
         else:
