@@ -21,6 +21,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.ui import command_log
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.commands import READ_ONLY
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.dialogs.form import Form
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
@@ -673,3 +674,47 @@ def test_a_worktree_without_a_commit_to_start_from_is_refused_in_the_preview(tmp
         assert "creates feat-y" not in unbroken(app)
 
     run_dashboard(empty, play)
+
+
+def test_the_trash_view_restores_any_entry_and_deletes_one_for_good(repo: Repo) -> None:  # S2.43
+    for name in ("feat-api", "feat-old"):
+        repo.worktree(name)
+    imi("claim", "feat-api", "--agent", "claude-1", cwd=repo.path)
+    imi("remove", "feat-api", "--agent", "claude-1", cwd=repo.path)
+    imi("remove", "feat-old", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("K")
+        await wait_until(pilot, lambda: "2 removed worktrees" in screen_text(app))
+        text = screen_text(app)
+        assert text.index("feat-old") < text.index("feat-api")
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: "restores feat-api" in unbroken(app))
+        assert "claude-1 held it until the removal and does not hold it again: c claims it" in unbroken(app)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "1 removed worktree" in screen_text(app))
+        assert (repo.path.parent / "feat-api").is_dir()
+        await pilot.press("x")
+        await wait_until(pilot, lambda: "feat-old of" in unbroken(app))
+        await pilot.click("#act")
+        await wait_until(pilot, lambda: "the trash is empty" in screen_text(app))
+
+    run_dashboard(repo, play)
+    assert not (repo.path.parent / "feat-old").exists()
+    assert imi("trash", "list", "--json", cwd=repo.path).data["entries"] == []
+
+
+def test_the_trash_view_changes_nothing_under_read_only(repo: Repo) -> None:
+    repo.worktree("feat-old")
+    imi("remove", "feat-old", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("K")
+        await wait_until(pilot, lambda: "1 removed worktree" in screen_text(app))
+        for key in ("enter", "x"):
+            await pilot.press(key)
+            await wait_until(pilot, lambda: READ_ONLY in toasts(app))
+            app.clear_notifications()
+        assert app.screen_stack[-1].word == "trash"  # type: ignore[attr-defined]
+
+    run_dashboard(repo, play, read_only=True)

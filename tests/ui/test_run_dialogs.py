@@ -27,7 +27,7 @@ async def enter(app: ImiApp, pilot: Pilot[Any], text: str) -> None:
 def test_an_agent_is_started_answered_and_stopped_from_the_dashboard(world: RunWorld) -> None:
     # S2.15
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        dialog = await opened(app, pilot, "feat-x", "K")
+        dialog = await opened(app, pilot, "feat-x", "greater_than_sign")
         await pilot.press(*"[[ask]]")
         await wait_until(pilot, lambda: "starts claude in feat-x, without a terminal" in screen_text(app))
         assert "claims it until the agent ends" in screen_text(app) and dialog.form.missing is None

@@ -98,6 +98,8 @@ PICTURES = [
     Picture("view-history", keys=("H",), real=True),
     Picture("view-60-history", size=NARROW, keys=("down", "down", "H"), real=True),
     Picture("view-queue", keys=("Q",), real=True),
+    Picture("view-trash", keys=("K",), real=True),
+    Picture("view-60-trash", size=NARROW, keys=("K",), real=True),
     Picture("view-events", keys=("t",), real=True),
     Picture("view-60-events", size=NARROW, keys=("t",), real=True),
     Picture("view-commands", keys=("R", "enter", "escape", "D", "tab", "tab", "enter", "escape", "at"), real=True),

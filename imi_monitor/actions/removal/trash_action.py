@@ -8,9 +8,10 @@ from imi_monitor.actions.removal import adoption, grace_period, purge, restore, 
 from imi_monitor.actions.removal.unlisted_entries import UnlistedEntry
 from imi_monitor.git import layout
 from imi_monitor.model import amounts, times
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import operations, trash
+from imi_monitor.store import claim_history, claims, operations, trash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class UndoAction(Action):
         if trashed.branch is not None:
             again = f", which was deleted and is recreated at {(trashed.sha or '')[:10]}" if gone else ""
             lines.append(f"branch  {safe(trashed.branch)}{again}" if why is None else f"HEAD is detached: {why}")
+        lines += _claim_lines(context, entry)
         return [*lines, "the registry does not list it: its note says this"] if found is not entry else lines
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -71,6 +73,17 @@ def _entry_and_worktree(
     entry = found.as_entry()
     assert entry is not None
     return entry, trashed
+
+
+def _claim_lines(context: Context, entry: trash.TrashEntry) -> list[str]:
+    """What becomes of the claim that the removal ended: nothing proves that its holder still works there."""
+    if context.registry_problem is not None:
+        return []
+    grants = claim_history.list_grants(context.connection, entry.repo_name, entry.worktree_name, 2)
+    if len(grants) < 2 or not claims.is_reservation(grants[1].agent_id) or grants[0].ended != "reserved":
+        return []
+    line = f"claim   {safe(grants[0].agent_id)} held it until the removal and does not hold it again"
+    return [advised(line, f"`imi claim {safe(entry.worktree_name)}` claims it", "c claims it")]
 
 
 def _restore(context: Context, request: Request) -> Outcome:
@@ -146,7 +159,7 @@ class TrashRestoreAction(Action):
 class TrashPurgeAction(Action):
     words = ("trash purge",)
     group = "Merge and remove"
-    label = "Empty the trash"
+    label = "Delete for good"
     help = "delete removed worktrees for good: without --yes it only lists them"
     more = """Without names: everything older than trash.keep_days, by the clock and by the time this machine was running.
     --all or names select others. Commits that only a purged worktree had are kept under refs/imi/kept/. The files are

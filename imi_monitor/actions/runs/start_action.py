@@ -66,7 +66,7 @@ class StartAction(Action):
         " shows what it does, `imi answer` answers its questions, `imi logs -f` follows it. More than `runs.at_once` agents"
         " wait in the queue. Words behind -- go to the program unchanged; only there it can be allowed everything."
     )
-    key = "K"
+    key = "greater_than_sign"
     worktree_option = "in"
     requires = ("folder",)
     dialog_options = ("program", "prompt", "model", EDITS, PLAN)

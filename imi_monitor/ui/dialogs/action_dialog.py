@@ -399,11 +399,15 @@ def dialog_for(
     trees: Sequence[Worktree],
     context_of: Callable[[Worktree | None], OpenContext],
     in_background: InBackground | None = None,
+    values: dict[str, object] | None = None,
 ) -> ActionDialog:
-    """Return the dialog of an action on these worktrees; `context_of` gives the context of a worktree's repository."""
+    """Return the dialog of an action on these worktrees; `context_of` gives the context of a worktree's repository.
+
+    `values` are for an action that needs no worktree.
+    """
     first = trees[0] if trees else None
     if not action.needs_worktree:
-        return ActionDialog(action, {}, context_of(first))
+        return ActionDialog(action, values or {}, context_of(first))
     if len(trees) == 1 and first is not None:
         given: dict[str, object] = {action.worktree_value: first.key.worktree}
         return ActionDialog(action, given, context_of(first), in_background=in_background)

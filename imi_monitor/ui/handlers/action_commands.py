@@ -31,8 +31,8 @@ class ActionCommands:
         self._app = app
         self._home = app.home
 
-    def open(self, word: str, trees: Sequence[Worktree] | None = None) -> None:
-        """Open the dialog of an action, for these worktrees or the marked or selected ones."""
+    def open(self, word: str, trees: Sequence[Worktree] | None = None, values: dict[str, object] | None = None) -> None:
+        """Open the dialog of an action, for these worktrees or the marked or selected ones. `values` need no field in it."""
         from imi_monitor.ui.dialogs.action_dialog import dialog_for
 
         action = actions.find(word.replace("-", " ")) or actions.find(word)
@@ -45,7 +45,7 @@ class ActionCommands:
                 names = ", ".join(safe(tree.key.worktree, 60) for tree in about)
                 self._app.say(f"in line for {names}: Q shows the line")
 
-            dialog = dialog_for(action, about, self._context_of, wait)
+            dialog = dialog_for(action, about, self._context_of, wait, values)
             self._app.push_screen(dialog, lambda outcome: self._done(action, outcome))
 
     @cached_property
