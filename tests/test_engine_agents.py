@@ -130,7 +130,7 @@ def test_the_states_of_an_agent_appear_and_are_recorded(repo: Repo, home: Path) 
             assert attention.needs_attention(dead)
             made.mark_looked_at(dead)
             seen = await until(made, lambda one: one.looked_at)
-            assert (seen.agents[0].state, attention.standing(seen.agents[0])) == ("dead", "ended")
+            assert (seen.agents[0].state, attention.standing(seen.agents[0])) == ("dead", "done")
             assert not attention.needs_attention(seen.agents[0])
             assert alert.find_alerts(snapshot_then(seen, looked_at=False), seen) == []
 

@@ -74,6 +74,7 @@ def _import_gitpython() -> ModuleType:
             del os.environ[variable]
         else:
             os.environ[variable] = before
+    gitpython.Git.GIT_PYTHON_GIT_EXECUTABLE = git_path()  # it may have been imported with another PATH
     return gitpython
 
 

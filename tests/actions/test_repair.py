@@ -44,7 +44,8 @@ def test_a_moved_repository_is_found_by_its_worktrees(repo: Repo) -> None:
     assert imi("repair", cwd=home).code == 0
     assert git("status", "--porcelain", cwd=other.path) == ""
     claimed = imi("claims", "--json", cwd=home)
-    assert "a1" in claimed.out
+    assert "a1" in claimed.out, "the claims stay with a repository whose folder has another name now"
+    assert imi("verify-lock", "feat-a", "--agent", "a1", cwd=home).code == 0
     assert "app@" not in imi("list", "--json", cwd=home).out, "the repository keeps its name in the registry"
 
 

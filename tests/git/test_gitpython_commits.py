@@ -125,6 +125,14 @@ def test_git_variables_of_the_environment_do_not_change_the_repository(
     assert shown(repo) == expected
 
 
+def test_a_git_that_is_gone_since_the_import_is_looked_up_again(
+    repo: Repo, no_fallback: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recent_commits(common(repo))
+    monkeypatch.setattr("git.Git.GIT_PYTHON_GIT_EXECUTABLE", "/nowhere/git")
+    assert shown(repo) == by_git(repo)
+
+
 def test_a_configured_work_tree_is_ignored(repo: Repo, tmp_path: Path, no_fallback: None) -> None:  # G2
     other = Repo.create(tmp_path / "other")
     commit_on_main(repo, "y", "y", "only here")

@@ -329,7 +329,7 @@ def test_sessions_follow_their_worktrees_name(kept: sqlite3.Connection) -> None:
 
     record_observation(kept, agent(), now=1)
     db.transact(kept, claims.rename_worktree, "app", "feat-x", "feat-z")
-    db.transact(kept, worktrees.rename, "app", "feat-x", "feat-z", path="/w/feat-z", branch=None)
+    db.transact(kept, worktrees.rename, "app", "feat-x", "feat-z", path="/w/feat-z", branch=None, agent="a")
     assert session_row(kept)["worktree_name"] == "feat-z"
 
 

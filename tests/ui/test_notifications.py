@@ -72,7 +72,7 @@ def test_notification_is_sent_when_an_agent_starts_to_wait(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("chosen", "says"),
     [
-        ("asking = false", b"\x1b]9;imi: claude-1 is done in feat-api\x1b\\"),
+        ("asking = false", b"\x1b]9;imi: claude-1 has finished its turn in feat-api\x1b\\"),
         ("finished = false", b"\x1b]9;imi: codex-1 asks in fix-bug: permission prompt\x1b\\"),
     ],
 )

@@ -153,10 +153,10 @@ def test_the_page_of_a_pull_request_follows_from_the_remote(repo: Repo, url: str
 
 
 def test_a_remote_without_a_forge_is_refused(repo: Repo, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="has no page"):
+    with pytest.raises(Refused, match="is not a hosted forge"):
         pull_request_page.pull_request_page(str(repo.path), 7)
     repo.git("remote", "add", "origin", str(tmp_path / "x.git"))
-    with pytest.raises(Refused, match="has no page"):
+    with pytest.raises(Refused, match="is not a hosted forge"):
         pull_request_page.pull_request_page(str(repo.path), 7)
 
 

@@ -335,7 +335,7 @@ def test_the_header_says_what_it_counts_and_fits_every_width() -> None:
         "1 collision",
         "1 dead",
         "1 stale",
-        "1 busy",
+        "1 changing",
         "3 claimed",
         "2 marked",
         "paused",

@@ -163,21 +163,25 @@ def _registry_findings(
     """Find a moved repository: its row names a git directory that is gone."""
     if context.repo_name(repository) is not None:
         return []
-    name = layout.repository_name(repository)
     paths = {os.path.realpath(item.path) for item in linked}
+    former = {_former_common_dir(item) for item in linked}
+    remote, name = layout.remote_url(repository), layout.repository_name(repository)
+    remotes = {row.name: row.remote_url for row in repositories.list_repositories(context.connection)}
     for repo_name, common_dir in repositories.list_common_dirs(context.connection).items():
-        if os.path.isdir(common_dir) or repo_name.split("@")[0] != name:
+        if os.path.isdir(common_dir):
             continue
         rows = worktrees.list_worktrees(context.connection, repo_name)
-        same_remote = any(
-            row.remote_url and row.remote_url == layout.remote_url(repository)
-            for row in repositories.list_repositories(context.connection)
-            if row.name == repo_name
-        )
-        if same_remote or any(os.path.realpath(row.path) in paths for row in rows):
+        same_remote = bool(remote) and remotes.get(repo_name) == remote and repo_name.split("@")[0] == name
+        if same_remote or common_dir in former or any(os.path.realpath(row.path) in paths for row in rows):
             sentence = f"repository {safe(repo_name)} was moved to {safe(repository.home)}"
             return [RepairFinding("registry", repo_name, common_dir, repository.common_dir, sentence)]
     return []
+
+
+def _former_common_dir(item: layout.LinkedWorktree) -> str | None:
+    """The git directory that the worktree's `.git` file names: the repository's own, or its old place."""
+    target = layout.gitfile(os.path.join(item.path, ".git"))
+    return None if target is None else os.path.dirname(os.path.dirname(os.path.normpath(target)))
 
 
 def _repair(context: Context, repository: layout.Repository, findings: list[RepairFinding]) -> None:
