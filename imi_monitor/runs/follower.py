@@ -1,7 +1,8 @@
 """The follower: the process that turns the output of runs into rows while no other does. A program: `-m … DATABASE`.
 
-One follows each registry; a lock decides. It also completes interrupted starts, starts queued runs, and ends agents whose
-turn has been over for long. It begins with the first run and ends after the last; nothing is lost while none runs.
+One follows each registry; a lock decides. It also completes interrupted starts, starts queued runs, and asks agents
+to end whose turn has been over for long. It begins with the first run and ends after the last. Nothing is lost while none
+runs.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _follow_connection(connection: sqlite3.Connection) -> None:
             run_recovery.recover(connection)
             launcher.start_queued(connection, run_limit.at_once(settings))
             _greet(ingest)
-            _end_idle(connection, ingest, settings.number("runs.idle_minutes"))
+            _end_idle(ingest, settings.number("runs.idle_minutes"))
             if not db.read(connection, runs.list_open_here):
                 return
         # many streams are read less often, each time with more
@@ -130,12 +131,13 @@ def _greet(ingest: RunIngest) -> None:
                 continue  # it ended meanwhile
 
 
-def _end_idle(connection: sqlite3.Connection, ingest: RunIngest, minutes: int) -> None:
-    """End the agents that have had nothing to do for so many minutes; 0: never."""
-    for one in list(ingest.followed.values()):
+def _end_idle(ingest: RunIngest, minutes: int) -> None:
+    """Ask the agents to end that have had nothing to do for so many minutes; 0: never."""
+    for one in ingest.followed.values():
         since = one.turn_over_since
         if minutes and since is not None and host.uptime() - since >= minutes * 60:
-            run_stop.stop(connection, one.row, "imi, because its turn was over")
+            run_stop.ask_to_end(one.row)
+            one.turn_over_since = None  # asked again after as many minutes
 
 
 if __name__ == "__main__":

@@ -64,6 +64,16 @@ def stop(connection: sqlite3.Connection, row: RunRow, by: str) -> Stopped | None
     return Stopped(how, _kill(family))
 
 
+def ask_to_end(row: RunRow) -> bool:
+    """Tell an agent without work to end, in its program's own way; no signal is sent. False if it has no such way."""
+    messages = providers.by_name(row.program).finish()
+    if not messages:
+        return False
+    with suppress(Refused):  # it does not read any more
+        launch_folder.folder_of(row.id).send(messages)
+    return True
+
+
 def stop_left_behind(row: RunRow) -> int:
     """Kill what an ended agent left behind; the number of processes."""
     return _kill(_left_behind(row))

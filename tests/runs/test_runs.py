@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import host
+from imi_monitor.actions.context import Context
+from imi_monitor.runs import run_stop
+from imi_monitor.store import runs
 from tests.helpers import wait_for
 from tests.runs.run_kit import RunWorld, family, has_ended, install
 
@@ -111,6 +114,15 @@ def test_stop_leaves_no_process_of_the_family(world: RunWorld, program: str) -> 
     wait_for(has_ended(processes))
     assert stopped["killed"] == 1 and stopped["how"] in ("asked", "terminated")
     assert world.wait(run, "cancelled")["detail"].startswith("stopped by human:")
+
+
+def test_an_agent_without_work_is_asked_to_end_and_its_run_is_completed(world: RunWorld) -> None:
+    run = world.start("hello")
+    world.wait(run, "ready", "idle")
+    with Context(str(world.tree.path)) as context:
+        row = next(one for one in runs.list_open_here(context.connection) if one.id == run)
+    assert run_stop.ask_to_end(row)
+    assert world.wait(run, "completed")["exit_code"] == 0
 
 
 def test_a_program_that_ignores_everything_is_killed(world: RunWorld) -> None:
