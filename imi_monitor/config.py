@@ -64,11 +64,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "",
         "how many started agents may run at once; more wait in the queue; 0: by the memory of the machine",
     ),
-    "runs.idle_minutes": (
-        10,
-        "",
-        "after how many minutes without work a started Claude is asked to end; 0: never",
-    ),
+    "runs.idle_minutes": (10, "", "after how many minutes without work a started Claude is asked to end; 0: never"),
     "runs.home": ("", "", "the folder that holds the run folders; empty: beside the worktrees, or the data folder"),
     "trash.keep_days": (30, "", "how many days a removed worktree can be restored"),
     "ui.theme": ("", "IMI_THEME", "the dashboard's colours; empty: by the terminal"),

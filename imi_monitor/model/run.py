@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from imi_monitor.fast.frozen_dataclass import dataclass
-from imi_monitor.model.agent import COMPLETED, FAILED, RESTING, UNKNOWN, WAITING, WORKING
+from imi_monitor.model import state_words
+from imi_monitor.model.agent import FAILED, RESTING, UNKNOWN, WAITING, WORKING
 
 QUEUED: Final = "queued"
 STARTING: Final = "starting"
@@ -24,7 +25,7 @@ YES, NO = "yes", "no"
 STALL_SECONDS: Final = 120.0
 MOST_PROMPT: Final = 256 << 10
 
-_WORDS = {COMPLETED: "ready", FAILED: "failed", WAITING: "asks", UNKNOWN: "unknown"}
+_WORDS = {FAILED: state_words.FAILED, WAITING: state_words.ASKS, UNKNOWN: state_words.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ def shown_state(status: str, state: str | None, silent: float | None) -> str:
     if status != ALIVE:
         return status
     if state is None or state in WORKING:
-        return STALLED if silent is not None and silent >= STALL_SECONDS else "works"
-    return _WORDS.get(state, "ready" if state in RESTING else state)
+        return STALLED if silent is not None and silent >= STALL_SECONDS else state_words.WORKS
+    return _WORDS.get(state, state_words.IDLE if state in RESTING else state)
 
 
 def verdict(turn: str | None, detail: str | None, code: int | None, stopped_by: str | None) -> RunVerdict:

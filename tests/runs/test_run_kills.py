@@ -22,7 +22,7 @@ from tests.limits import wait_pid
 from tests.runs.run_kit import RunWorld, family, kill_followers
 
 PROMPTS = {"idle": "hi", "stream": "[[slow]]", "tool": "[[tool]]", "ask": "[[ask]]"}
-STATES = {"idle": "ready", "stream": "works", "tool": "works", "ask": "asks"}
+STATES = {"idle": "idle", "stream": "works", "tool": "works", "ask": "asks"}
 
 
 def registry() -> str:
@@ -67,7 +67,7 @@ def test_killed_one_after_the_other_at(world: RunWorld, moment: str) -> None:
     assert world.run(run)["shown_state"] == STATES[moment], "the agent goes on without its keeper"
     if moment == "ask":
         assert world.imi("answer", run, "yes").code == 0
-        world.wait(run, "ready")
+        world.wait(run, "idle")
     kill_followers()
     os.kill(born["pid"], signal.SIGKILL)
     ended = "completed" if moment in ("idle", "ask") else "crashed"
@@ -88,7 +88,7 @@ def test_several_readers_record_each_line_once(world: RunWorld) -> None:
         readers.append(pid)
     kill_followers()
     assert [wait_pid(pid) for pid in readers] == [0, 0]
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     found = recorded(run)
     assert found == said(world, run) and len(found) == 6001
     assert max(Counter(found).values()) == 2, "each flood says each line"
@@ -164,7 +164,7 @@ def test_a_starter_killed_after_the_keeper_leaves_an_agent_that_is_adopted(world
     assert family(queued)
     connection = db.connect(registry(), create=False)
     run_recovery.recover(connection)
-    row = world.wait(queued, "ready")
+    row = world.wait(queued, "idle")
     assert world.messages(queued) == ["Hello."]
     assert world.imi("claims", "--json").data["claims"][0]["pid"] == row["pid"]
 

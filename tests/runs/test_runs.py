@@ -30,7 +30,7 @@ def test_an_agent_asks_is_answered_is_interrupted_and_stopped(world: RunWorld, p
     assert (claim["agent_id"], claim["pid"]) == (asked["agent_id"], asked["pid"])
     answered = world.imi("answer", run, "yes", "--json")
     assert answered.data["ask"] == asked["asks"][0]["id"]
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     assert world.messages(run) == ["allowed", "Hello."]
     assert world.imi("answer", run, "yes").err.startswith(f"imi: {run[:8]} asks nothing")
     late = world.imi("answer", run, "yes", "--ask", asked["asks"][0]["id"])
@@ -38,7 +38,7 @@ def test_an_agent_asks_is_answered_is_interrupted_and_stopped(world: RunWorld, p
     world.imi("say", run, "[[slow]] go")
     world.wait(run, "works")
     assert world.imi("interrupt", run).code == 0
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     processes = family(run)
     assert processes
     assert world.imi("stop", run).code == 0
@@ -53,7 +53,7 @@ def test_a_run_has_a_folder_a_row_events_and_a_log(world: RunWorld, program: str
     run = world.start("[[ask]] please", program)
     world.wait(run, "asks")
     world.imi("answer", run, "no")
-    row = world.wait(run, "ready")
+    row = world.wait(run, "idle")
     folder = Path(row["folder"])
     assert re.fullmatch(r"session_\d{8}_\d{6}_" + run[:8], folder.name)
     assert folder.parent == world.repo.path.parent / "app.worktrees" / "AGENT_RUN_WORKSPACES"
@@ -80,7 +80,7 @@ def test_a_run_has_a_folder_a_row_events_and_a_log(world: RunWorld, program: str
 def test_the_output_is_followed_while_it_is_written(world: RunWorld) -> None:
     # S2.17
     run = world.start("[[flood]]")
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     said = world.messages(run)
     assert said == [*(f"line {number}" for number in range(3000)), "Hello."]
 
@@ -91,7 +91,7 @@ def test_two_answers_at_once_give_one_answer(world: RunWorld, program: str) -> N
     ask = world.wait(run, "asks")["asks"][0]["id"]
     codes = sorted(world.imi("answer", run, "yes", "--ask", ask).code for _ in range(2))
     assert codes == [0, 1]
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     answers = [one for one in world.sent(run) if "result" in one or "response" in one]
     assert len(answers) == 1
 
@@ -100,7 +100,7 @@ def test_a_refusal_reaches_the_agent_with_its_reason(world: RunWorld) -> None:
     run = world.start("[[ask]] please")
     world.wait(run, "asks")
     world.imi("answer", run, "not", "now")
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     response = next(one["response"]["response"] for one in world.sent(run) if "response" in one)
     assert response == {"behavior": "deny", "message": "not now"} and "denied" in world.messages(run)
 
@@ -118,7 +118,7 @@ def test_stop_leaves_no_process_of_the_family(world: RunWorld, program: str) -> 
 
 def test_an_agent_without_work_is_asked_to_end_and_its_run_is_completed(world: RunWorld) -> None:
     run = world.start("hello")
-    world.wait(run, "ready", "idle")
+    world.wait(run, "idle")
     with Context(str(world.tree.path)) as context:
         row = next(one for one in runs.list_open_here(context.connection) if one.id == run)
     assert run_stop.ask_to_end(row)
@@ -150,10 +150,10 @@ def test_a_crashed_run_is_resumed_with_its_session(world: RunWorld, program: str
     before = world.wait(run, "crashed")
     again = world.imi("start", "--continue", run[:8], "--prompt", "go on", "--json")
     assert again.code == 0, again.err
-    row = world.wait(again.data["id"], "ready")
+    row = world.wait(again.data["id"], "idle")
     assert (row["session"], row["resumed_from"], row["agent_id"]) == (before["session"], run, before["agent_id"])
     assert row["folder"] != before["folder"] and world.messages(row["id"]) == ["Hello."]
-    assert world.imi("resume", row["id"]).err.startswith(f"imi: {row['id'][:8]} is not over (ready)")
+    assert world.imi("resume", row["id"]).err.startswith(f"imi: {row['id'][:8]} is not over (idle)")
 
 
 def test_a_run_is_resumed_in_its_renamed_worktree(world: RunWorld) -> None:
@@ -186,14 +186,14 @@ def test_runs_over_the_limit_wait_in_the_queue_and_start_in_turn(world: RunWorld
     outside = own_home / "elsewhere"
     outside.mkdir()
     first = world.start("hi")
-    world.wait(first, "ready")
+    world.wait(first, "idle")
     second, third = (world.start("hi", "codex", "--in", "app") for _ in range(2))
     assert [world.run(one)["place"] for one in (second, third)] == [1, 2]
     assert "waits in the queue: its agent does not run yet" in world.imi("say", second, "x").err
     assert world.imi("stop", second).code == 0
     assert world.run(third)["place"] == 1
     world.imi("stop", first)
-    world.wait(third, "ready")
+    world.wait(third, "idle")
     assert world.run(second)["shown_state"] == "cancelled" and not os.path.exists(
         world.folder(second).file("born.json")
     )
@@ -210,7 +210,7 @@ def test_a_claimed_worktree_is_refused_and_nothing_is_left(world: RunWorld) -> N
 def test_an_agent_works_under_the_claim_of_the_caller(world: RunWorld) -> None:
     world.imi("claim", "feat-x", "--agent", "me")
     run = world.imi("start", "claude", "--prompt", "hi", "--json", env={"IMI_AGENT_ID": "me"}).data["id"]
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     world.imi("stop", run)
     world.wait(run, "completed")
     assert world.imi("claims", "--json").data["claims"][0]["agent_id"] == "me"
@@ -219,7 +219,7 @@ def test_an_agent_works_under_the_claim_of_the_caller(world: RunWorld) -> None:
 def test_a_new_worktree_is_made_for_the_agent(world: RunWorld) -> None:
     run = world.imi("start", "claude", "--new", "feat/login", "--prompt", "hi", "--json").data
     assert run["worktree_name"] == "feat-login" and Path(run["cwd"]).is_dir()
-    world.wait(run["id"], "ready")
+    world.wait(run["id"], "idle")
 
 
 def test_a_run_outside_of_a_repository_works_in_its_folder(world: RunWorld, own_home: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_run_outside_of_a_repository_works_in_its_folder(world: RunWorld, own_
     ran = imi("start", "claude", "--prompt", "hi", "--json", cwd=own_home)
     assert ran.data["cwd"] == ran.data["folder"]
     assert ran.data["folder"].startswith(str(own_home / ".local" / "share" / "imi" / "AGENT_RUN_WORKSPACES"))
-    world.wait(ran.data["id"], "ready")
+    world.wait(ran.data["id"], "idle")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_long_and_odd_prompts_reach_the_agent_unchanged(world: RunWorld, tmp_pat
     odd = tmp_path / "odd.txt"
     odd.write_text("-x \"quoted\" 'single'\n$HOME `date`\nümläut " + "x" * 200_000)
     run = world.imi("start", "claude", "--prompt-file", odd, "--json").data["id"]
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     assert world.sent(run)[0]["message"]["content"][0]["text"] == odd.read_text()
     long = tmp_path / "long.txt"
     long.write_text("x" * 300_000)
@@ -287,7 +287,7 @@ def test_an_acp_program_takes_one_prompt_at_a_time_and_its_own_choices(world: Ru
     wrong = world.imi("answer", run, "maybe")
     assert wrong.code == 2 and "gemini takes yes, no, or one of: Allow, Always, Reject" in wrong.err
     assert world.imi("answer", run, "2").code == 0
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     assert world.sent(run)[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": "always"}}
 
 
@@ -301,7 +301,7 @@ def test_what_a_program_cannot_do_is_refused(world: RunWorld, tmp_path: Path, wo
 def test_a_program_asks_unless_its_user_says_otherwise(world: RunWorld, tmp_path: Path) -> None:
     install(tmp_path / "bin", "opencode")
     run = world.start("hi", "opencode")
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     environment = Path(f"/proc/{world.run(run)['pid']}/environ").read_bytes()
     assert b'OPENCODE_PERMISSION={"edit": "ask"' in environment
 
@@ -314,7 +314,7 @@ def test_dangerous_flags_are_passed_and_shown(world: RunWorld) -> None:
 
 def test_the_environment_file_with_secrets_is_gone_once_the_agent_runs(world: RunWorld) -> None:
     run = world.imi("start", "claude", "--prompt", "hi", "--json", env={"MY_SECRET": "s3cr3t-value"}).data["id"]
-    world.wait(run, "ready")
+    world.wait(run, "idle")
     folder = Path(world.folder(run).path)
     assert folder.stat().st_mode & 0o777 == 0o700 and not (folder / "env.json").exists()
     assert b"s3cr3t-value" not in b"".join(one.read_bytes() for one in folder.iterdir() if one.is_file())

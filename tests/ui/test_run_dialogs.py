@@ -38,7 +38,7 @@ def test_an_agent_is_started_answered_and_stopped_from_the_dashboard(world: RunW
         await opened(app, pilot, "feat-x", "W")
         assert "asks: permission for Bash touch x" in screen_text(app)
         world.imi("answer", run, "yes")  # another person is faster, and the agent asks again
-        world.wait(run, "ready")
+        world.wait(run, "idle")
         world.imi("say", run, "[[ask]]")
         second = world.wait(run, "asks")["asks"][0]["id"]
         await pilot.press(*"no", "enter")
@@ -48,10 +48,10 @@ def test_an_agent_is_started_answered_and_stopped_from_the_dashboard(world: RunW
         await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
         await opened(app, pilot, "feat-x", "W")
         await enter(app, pilot, "yes")
-        world.wait(run, "ready")
+        world.wait(run, "idle")
         assert world.messages(run)[-2:] == ["allowed", "Hello."]
         stop = await opened(app, pilot, "feat-x", "X")
-        assert "(ready) and all that it started" in screen_text(app)
+        assert "(idle) and all that it started" in screen_text(app)
         stop.query_one("#act").focus()
         await pilot.press("enter")
         await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))

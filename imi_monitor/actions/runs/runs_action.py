@@ -38,7 +38,7 @@ class RunsAction(Action):
     label = "Runs"
     help = "list the agents that imi started, newest first"
     more = (
-        "States: queued, starting, works, asks, ready (its turn is over), stalled (it works and has said nothing for two"
+        "States: queued, starting, works, asks, idle (its turn is over), stalled (it works and has said nothing for two"
         " minutes), and its end: completed, failed, cancelled, or crashed (its process is gone without a result and"
         " nothing stopped it; `imi resume` takes it up again). Processes that an ended agent left behind are listed;"
         " `imi stop` ends them."
