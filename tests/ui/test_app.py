@@ -150,6 +150,8 @@ def test_hostile_file_names_are_sanitised_on_the_screen(repo: Repo, payload: str
     other = repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: (seen := app.home.snapshot) and seen.complete)
+        await wait_until(pilot, lambda: all(one.watched == "live" for one in app.home.snapshot.worktrees))  # type: ignore[union-attr]
         (other.path / f"{payload.replace('/', '_')}.txt").write_text("x")
         await wait_until(pilot, lambda: app.home.snapshot is not None and app.home.snapshot.changes)
         await wait_until(pilot, lambda: safe(payload.replace("/", "_"))[:3] in screen_text(app))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -69,6 +70,12 @@ async def painted_and_idle(app: ImiApp, pilot: Pilot[Any]) -> None:
     await pilot.pause()
 
 
+def without_clock(text: str) -> str:
+    """A picture without the time in the header: a minute may end between two pictures."""
+    header, _, rest = text.partition("\n")
+    return re.sub(r"\d\d:\d\d", "", header) + rest
+
+
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_first_paint_shows_the_first_snapshot_completely(
     monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
@@ -79,7 +86,7 @@ def test_first_paint_shows_the_first_snapshot_completely(
         app = ImiApp(silent, no_context, first=sample_snapshots.busy())
         async with app.run_test(size=size) as pilot:
             await painted_and_idle(app, pilot)
-            assert screen_text(app) == pictures[0], "nothing was left for a second paint"
+            assert without_clock(screen_text(app)) == without_clock(pictures[0]), "nothing was left for a second paint"
             named = next(tree.key.worktree for tree in app.home.worktrees.listed)
             assert named in pictures[0]
             if size[0] >= 120:
