@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
+from tests.helpers import Repo
 from tests.runs.conftest import world
 from tests.runs.run_kit import RunWorld
 from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
@@ -58,3 +62,21 @@ def test_an_agent_is_started_answered_and_stopped_from_the_dashboard(world: RunW
         world.wait(run, "completed")
 
     run_dashboard(world.repo, play)
+
+
+def test_the_dialog_says_how_to_install_a_program_where_none_is(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.worktree("feat-x")
+    only_git = tmp_path / "only-git"
+    only_git.mkdir()
+    (only_git / "git").symlink_to(shutil.which("git") or "")
+    monkeypatch.setenv("PATH", str(only_git))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await opened(app, pilot, "feat-x", "greater_than_sign")
+        await pilot.press(*"work")
+        await wait_until(pilot, lambda: "claude is not installed" in screen_text(app))
+        assert "‹claude›" in screen_text(app) and "npm install" in screen_text(app)
+
+    run_dashboard(repo, play)

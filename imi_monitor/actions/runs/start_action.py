@@ -79,7 +79,10 @@ class StartAction(Action):
     def choices(self, context: Context, name: str) -> list[str]:
         from imi_monitor import programs
 
-        return [one for one in providers.NAMES if programs.find(one) is not None] if name == "program" else []
+        if name != "program":
+            return []
+        installed = [one for one in providers.NAMES if programs.find(one) is not None]
+        return installed or list(providers.NAMES)  # the refusal says how to install the chosen one
 
     def refuse(self, context: Context, request: Request) -> None:
         if "continue" in request.values:
