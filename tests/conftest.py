@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from imi_monitor import programs
+from imi_monitor import host, programs
 from tests.helpers import Repo
 from tests.redis_server import RedisServer, running_server
 
@@ -22,6 +22,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+
+# A claim knows its holder's session by the session's leader. Where the leader is outside of this system or gone, as under
+# some CI services, the tests make a session of their own.
+if host.start_time(os.getsid(0)) is None and os.getpgrp() != os.getpid():
+    os.setsid()
 
 # How long an example takes says more about the machine than about the code; examples share the folders of their test.
 settings.register_profile(
