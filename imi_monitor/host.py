@@ -91,8 +91,7 @@ def uptime() -> float:
 
 def start_time(pid: int) -> str | None:
     """Return when a living process started, as a text to compare for equality; None if it is gone or a zombie."""
-    state, started = _read_stat(pid)
-    return None if state in ("", "Z", "X") else started
+    return start_time_and_suspension(pid)[0]
 
 
 def start_time_and_suspension(pid: int) -> tuple[str | None, bool]:

@@ -47,6 +47,12 @@ def overwrite_pages(path: Path) -> None:
         file.write(b"\xa5" * (path.stat().st_size - 4096))
 
 
+def deny_access(monkeypatch: pytest.MonkeyPatch, protected: list[str]) -> None:
+    """Let the system say that these paths cannot be written; root may write into every folder."""
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) not in protected and real(path, mode))
+
+
 def make_newer(path: Path) -> None:
     """What the migration of a later release leaves."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:

@@ -189,6 +189,39 @@ def test_the_rule_about_waits_finds_each_form(line: str, forbidden: bool) -> Non
     assert any(_waits_for_ever(call, above) for call, above in calls.items()) == forbidden
 
 
+MOST_REPLACED, MOST_PRIVATE = 90, 90
+
+
+def _private_names() -> set[str]:
+    """What the package defines under a name that begins with an underscore."""
+    found = set()
+    for path in MODULES:
+        for node in nodes(path):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.attr)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+    return {name for name in found if name.startswith("_") and not name.startswith("__")} - {"_"}
+
+
+def test_tests_use_the_public_surface() -> None:
+    """A test that replaces an attribute or reads a private one stands in the way of a change of the code inside."""
+    private, replaced, reached = _private_names(), [], []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in nodes(path):
+            place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+                if ast.unparse(node.args[0]).strip("'").split(".")[0] not in sys.stdlib_module_names:
+                    replaced.append(place)
+                reached += [place for word in node.args[:2] if isinstance(word, ast.Constant) and word.value in private]
+            elif isinstance(node, ast.Attribute) and node.attr in private and node.attr != "_exit":
+                reached += [place] if ast.unparse(node.value) not in ("self", "cls") else []
+    assert 0 < len(replaced) <= MOST_REPLACED, replaced
+    assert 0 < len(reached) <= MOST_PRIVATE, reached
+
+
 def test_the_layers_hold() -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache"],

@@ -6,6 +6,7 @@ import os
 import socket
 import sqlite3
 import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,6 @@ from imi_monitor import host
 from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.setup import doctor_action
-from imi_monitor.git.environment import git_path
-from imi_monitor.model.errors import GitError
 from imi_monitor.store import db, operations, registry_file, schema, worktrees
 from tests.helpers import imi, tree_hash, use_temporary_folder
 from tests.limits import LIMIT
@@ -154,27 +153,25 @@ def test_doctor_reports_unfinished_operations_without_recovering_them(path: str)
     assert "create feat-dead" in ran.out
 
 
-def test_doctor_restores_the_ballast_or_warns(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.unlink(registry_file.ballast_path(path))
-    assert checks(path)["ballast"]["state"] == "ok"
-    os.unlink(registry_file.ballast_path(path))
-    monkeypatch.setattr(registry_file, "lay_ballast", lambda *_: None)
+def test_doctor_restores_the_ballast_or_warns(path: str) -> None:
+    ballast = Path(registry_file.ballast_path(path))
+    ballast.unlink()
+    assert checks(path)["ballast"]["state"] == "ok" and ballast.is_file()
+    ballast.unlink()
+    ballast.mkdir()  # there is no room for the file
     assert checks(path)["ballast"]["state"] == "warn"
 
 
 # What is around it --------------------------------------------------------------------------------------------------
 
 
-def test_doctor_checks_the_git_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> str:
-        raise GitError("git is not installed", code="git-missing")
-
-    monkeypatch.setattr(doctor_action, "git_version", lambda: (2, 20, 1))
+def test_doctor_checks_the_git_version(shim: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = shim("echo git version 2.20.1")
     found = checks()["git"]
-    assert (found["state"], found["says"]) == ("warn", f"2.20.1 at {git_path()}")
-    monkeypatch.setattr(doctor_action, "git_version", missing)
+    assert (found["state"], found["says"]) == ("warn", f"2.20.1 at {folder}/git")
+    monkeypatch.setenv("PATH", str(folder.parent / "home"))
     outcome = examine()
-    assert outcome.lines[0].startswith("fail  git: git is not installed; install git")
+    assert outcome.lines[0] == "fail  git: git is not installed, or not in PATH; install git 2.38 or newer"
     assert outcome.exit_status == 1
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,14 @@ class DiskReceiver(RecordingReceiver):
 
 def run(play: Coroutine[object, object, None]) -> None:
     asyncio.run(asyncio.wait_for(play, 2 * LIMIT))
+
+
+@contextmanager
+def measuring_by(code: str) -> Iterator[None]:
+    """Let this Python code stand for the program that measures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk_usage, "MEASURE", ("-c", code))
+        yield
 
 
 def entries_of(repo: Repo, *names: str) -> tuple[RosterEntry, ...]:
@@ -89,8 +98,7 @@ def test_nothing_is_measured_until_it_is_wanted_and_it_stops_when_it_no_longer_i
             for _ in range(20):  # everything that is ready to run does
                 await asyncio.sleep(0)
             assert not started
-            with monkeypatch.context() as patch:
-                patch.setattr(disk_usage, "MEASURE", ("-c", "import time; time.sleep(3600)"))
+            with measuring_by("import time; time.sleep(3600)"):
                 source.handle_hint(DiskUseWanted(True))
                 await until(lambda: started, LIMIT)
                 source.handle_hint(DiskUseWanted(False))
@@ -146,9 +154,7 @@ def test_a_folder_that_cannot_be_read_makes_it_more(repo: Repo) -> None:
     run(main())
 
 
-def test_a_folder_that_is_gone_or_a_process_that_fails_is_unknown(
-    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_gone_or_a_process_that_fails_is_unknown(repo: Repo, tmp_path: Path) -> None:
     gone = replace(entries_of(repo, "gone")[1], path=str(tmp_path / "nothing \udcff here"))
 
     async def main() -> None:
@@ -158,8 +164,7 @@ def test_a_folder_that_is_gone_or_a_process_that_fails_is_unknown(
             source.handle_hint(DiskUseWanted(True))
             await until(lambda: receiver.uses, LIMIT)
             assert receiver.uses["gone"].size is None
-            with monkeypatch.context() as patch:
-                patch.setattr(disk_usage, "MEASURE", ("-c", "raise SystemExit('no room for it')"))
+            with measuring_by("raise SystemExit('no room for it')"):
                 source.handle_hint(RefreshRequested())
                 await until(lambda: receiver.failures, LIMIT)
             assert receiver.failures == {"disk": "no room for it"}

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from imi_monitor import host
 from imi_monitor.store import claim_requests, db, repositories, worktrees
 from imi_monitor.store.claims import ClaimRequest
@@ -35,6 +37,12 @@ def registry(path: Path, names: list[str]) -> sqlite3.Connection:
 
 def request(agent: str, pid: int | None = None, **rights: object) -> ClaimRequest:
     return ClaimRequest(agent, host.identify_process(pid), **rights)  # type: ignore[arg-type]
+
+
+def become_machine(monkeypatch: pytest.MonkeyPatch, machine: str, boot: str) -> None:
+    """Let the program take itself for a process of this boot of this machine."""
+    for name, value in (("_this_machine", machine), ("_this_boot", f"{boot}/pid:[1]")):
+        monkeypatch.setattr(host, name, [value])
 
 
 def claim_worktree(connection: sqlite3.Connection, name: str, asked: ClaimRequest) -> claim_requests.ClaimAnswer:

@@ -14,7 +14,7 @@ from imi_monitor import host
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.store import agents, claim_history, claim_holder, claim_requests, claims, db, events, worktrees
 from imi_monitor.store.claims import ClaimRequest
-from tests.store.claim_kit import REPO, check_history, claim_worktree, registry, request
+from tests.store.claim_kit import REPO, become_machine, check_history, claim_worktree, registry, request
 
 
 @pytest.fixture
@@ -384,12 +384,10 @@ def test_a_holder_on_another_machine_of_the_same_name_is_not_dead(
     connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two containers may have one host name, and one registry on a shared disk."""
-    monkeypatch.setattr(host, "_this_machine", ["machine-b"])
-    monkeypatch.setattr(host, "_this_boot", ["boot-b/pid:[1]"])
+    become_machine(monkeypatch, "machine-b", "boot-b")
     there = request("claude-1", os.getpid())
     assert claim_worktree(connection, "feat-x", there).how == "claimed"
-    monkeypatch.setattr(host, "_this_machine", ["machine-a"])
-    monkeypatch.setattr(host, "_this_boot", ["boot-a/pid:[1]"])
+    become_machine(monkeypatch, "machine-a", "boot-a")
     claim = claims.current(connection, REPO, "feat-x")
     assert claims.state(claim) == "held" and claims.silent_seconds(claim) is None
     assert claim_worktree(connection, "feat-x", request("claude-2")).how == "held"
@@ -398,10 +396,9 @@ def test_a_holder_on_another_machine_of_the_same_name_is_not_dead(
 def test_a_holder_of_an_earlier_boot_of_this_machine_is_dead(
     connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "_this_machine", ["machine-a"])
-    monkeypatch.setattr(host, "_this_boot", ["boot-a/pid:[1]"])
+    become_machine(monkeypatch, "machine-a", "boot-a")
     claim_worktree(connection, "feat-x", request("claude-1", os.getpid()))
-    monkeypatch.setattr(host, "_this_boot", ["boot-b/pid:[1]"])
+    become_machine(monkeypatch, "machine-a", "boot-b")
     assert claims.state(claims.current(connection, REPO, "feat-x")) == "dead"
 
 

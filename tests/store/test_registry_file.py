@@ -18,6 +18,7 @@ from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db, events, registry_file, registry_health, schema
 from tests.audit_events import at_event
 from tests.helpers import ROOT, become_another_user, imi, tree_hash
+from tests.registry_faults import deny_access
 from tests.store import imi_file
 
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 24, 1, 2
@@ -138,7 +139,7 @@ def test_a_read_only_registry_is_refused(path: str, what: str, mode: int, says: 
 
 
 def test_a_read_only_folder_is_refused_by_access_check(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry_file.os, "access", lambda _path, _mode: False)
+    deny_access(monkeypatch, [path])
     assert "make the file and its folder writable" in refused(path, "registry-readonly")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from imi_monitor.store import registry_file
 from imi_monitor.ui.app import ImiApp
 from tests import registry_faults
 from tests.helpers import Repo, imi
@@ -89,10 +87,8 @@ def test_every_fault_is_shown_until_it_is_repaired(world: Repo, registry: Path, 
 
 
 def test_a_read_only_registry_is_shown(world: Repo, registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may write into every folder, so the answer of the system is replaced; the mode of the file is real."""
-    real = os.access
     protected: list[str] = []
-    monkeypatch.setattr(registry_file.os, "access", lambda path, mode: str(path) not in protected and real(path, mode))
+    registry_faults.deny_access(monkeypatch, protected)
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_for_owners(app, pilot, "keeper", "unclaimed")

@@ -73,7 +73,8 @@ def _git(_: Context) -> list[CheckResult]:
     try:
         found, program = git_version(), git_path()
     except ImiError as error:
-        return [fail("git", error.sentence, "install git 2.38 or newer")]
+        advice = "install git 2.38 or newer"
+        return [fail("git", error.sentence.removesuffix(f": {advice}"), advice)]
     version = ".".join(map(str, found))
     if found < _GOOD_GIT:
         return [

@@ -78,7 +78,6 @@ class Replay:
         patch.setenv("HOME", str(self.home))
         set_clock(patch, lambda: int(self.now * 1e9))
         patch.setattr(host, "start_time_and_suspension", lambda pid: (self._start_time(pid), False))
-        patch.setattr(host, "start_time", self._start_time)
         patch.setattr(ThreadLocks, "read", lambda locks, anew: self._read_locks(locks))
 
     def _start_time(self, pid: int) -> str | None:

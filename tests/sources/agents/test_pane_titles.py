@@ -8,8 +8,9 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -208,13 +209,18 @@ def test_a_pane_with_two_agents_gives_no_state(tmux: Tmux, watched: Watched) -> 
     assert watched.read() == {pid: (None, pane), pid + 1: (None, pane)}
 
 
+def asked_servers(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str, Any], Any]) -> list[str]:
+    """The sockets whose panes are listed from now on, each with this answer."""
+    asked: list[str] = []
+    monkeypatch.setattr(tmux_module, "list_panes", lambda path, env: (asked.append(path), answer(path, env))[1])
+    return asked
+
+
 def test_tmux_is_asked_rarely_and_not_without_agents(
     tmux: Tmux, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.env["TMUX"] = f"{tmux.socket},1,0"
-    asked: list[str] = []
-    real = tmux_module.list_panes
-    monkeypatch.setattr(tmux_module, "list_panes", lambda path, env: (asked.append(path), real(path, env))[1])
+    asked = asked_servers(monkeypatch, tmux_module.list_panes)
     for _ in range(20):
         watched.read(0.1)
     assert asked == []
@@ -246,9 +252,8 @@ def test_no_process_is_started_where_no_server_is(watched: Watched) -> None:
 def test_a_hanging_tmux_is_not_asked_again_for_a_while(
     watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
     monkeypatch.setattr(tmux_module, "server_sockets", lambda env: ["/s"])
-    monkeypatch.setattr(tmux_module, "list_panes", lambda path, env: asked.append(path))
+    asked = asked_servers(monkeypatch, lambda path, env: None)
     watched.processes = (process("codex", watched.tree, 1),)
     for _ in range(10):
         watched.read(2)
