@@ -198,7 +198,7 @@ _TABLES_OF_NAMES = """
 test = "make test"              # imi command test NAME; in the menus of the dashboard
 
 [commands.logs]
-run = "less +F \"$IMI_WORKTREE_PATH/app.log\""
+run = 'less +F "$IMI_WORKTREE_PATH/app.log"'
 key = "f6"                      # a key of the dashboard; it wins over a default one
 label = "Logs"
 help = "follow the worktree's log"
@@ -223,17 +223,41 @@ pre_remove = "make clean"       # a failure stops the removal
 
 
 def configuration_page() -> str:
-    """docs/configuration.md: every setting with its default."""
-    rows = [(f"`{key}`", f"`{json.dumps(default)}`", help) for key, (default, _, help) in config.KEYS.items()]
+    """docs/configuration.md: every setting by its section, and the older names."""
     lines = [
         "# Configuration",
         "",
-        "Made from the declared settings by `make docs`. `imi config` shows each value and where it comes from.",
+        "Made from the declared settings by `make docs`. The file is `~/.config/iMi/config.toml`; `imi config` shows each value",
+        "and where it comes from. The last one wins of: default, this file, `.iMi/config.toml` of the cluster, the environment",
+        "variable, a flag. Settings marked \\* are not taken from a cluster's file, because agents can write it.",
         "",
-        *_table(("setting", "default", "what it does"), rows),
-        *_TABLES_OF_NAMES.splitlines(),
     ]
+    for section in dict.fromkeys(key.partition(".")[0] for key in config.KEYS):
+        found = {key: entry for key, entry in config.KEYS.items() if key.partition(".")[0] == section}
+        rows = [(_setting(key), f"`{json.dumps(entry[0])}`", _meaning(key, *entry[1:])) for key, entry in found.items()]
+        lines += [f"## [{section}]", "", *_table(("setting", "default", "what it does"), rows), ""]
+    lines += ["## Older names", "", *_OLD_NAMES.splitlines(), ""]
+    renamed = [(f"`{old}`", f"`{now}`") for old, now in config.OLD_NAMES.items()]
+    unused = [(f"`{old}`", f"no effect: {why}") for old, why in config.NO_EFFECT.items()]
+    lines += [*_table(("older name", "now"), [*renamed, *unused]), *_TABLES_OF_NAMES.splitlines()]
     return "\n".join(lines) + "\n"
+
+
+_OLD_NAMES = """
+Still read, so that one file serves iMi and imi. Where a file has both, the new name wins. A terminal shows a note about them
+once, `imi config` and `imi doctor` always.
+""".strip()
+
+
+def _setting(key: str) -> str:
+    only_the_users = key in (*config.USER_KEYS, "registry.path")
+    return f"`{key.partition('.')[2]}`" + (" \\*" if only_the_users else "")
+
+
+def _meaning(key: str, variable: str, help: str) -> str:
+    choices = config.CHOICES.get(key, ())
+    known = f"; one of {', '.join(choices)}" if not all(choice in help for choice in choices) else ""
+    return f"{help}{known}" + (f"; `${variable}`" if variable else "")
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

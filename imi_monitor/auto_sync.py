@@ -139,7 +139,7 @@ def sync_if_changed(
         settings = context.settings_of(repository)
         shared = shared_files.read_shared_files(repository, settings)
         names = () if shared is None else _names_of(shared)
-        if set(names) == set(known) or not settings.flag("sync_settings.enabled"):
+        if set(names) == set(known) or not settings.flag("sync.enabled"):
             return names, None
         result = sync_action.sync_worktrees(context, repository)
         return names if result is None else _names_of(result.shared), result

@@ -1,7 +1,7 @@
 """Settings and their origins: defaults < config files < environment < flags.
 
-iMi's keys are accepted, so that one config file serves both programs; those in NO_EFFECT change nothing here, and
-`imi config` says so. An unknown key is refused by name, so that a typo is not ignored.
+Older names and those of iMi are still read, so that one config file serves both programs; `imi config` lists them. An
+unknown key is refused by name, so that a typo is not ignored.
 """
 
 from __future__ import annotations
@@ -22,24 +22,15 @@ if TYPE_CHECKING:
 
 # key: (default, environment variable, description). The type of the default is the type of the value.
 KEYS: dict[str, tuple[object, str, str]] = {
-    "IMI_DATABASE_PATH": ("", "IMI_DATABASE_PATH", "the registry; empty: ~/.config/iMi/iMi.db"),
-    "IMI_SYSTEM_PATHS": ([], "", "accepted for iMi, no effect: imi lists the repositories of its registry"),
-    "IMI_SYSTEM_PATH": ("", "", "accepted for iMi, no effect: the older form of IMI_SYSTEM_PATHS"),
-    "symlink_files": ([], "", "iMi's list of shared files; here every file below sync/ is shared"),
-    "sync_settings.enabled": (True, "", "link shared configuration into new worktrees"),
-    "sync_settings.user_sync_path": ("sync/user", "", "a folder of shared files, relative to the cluster"),
-    "sync_settings.local_sync_path": ("sync/local", "", "a folder of shared files, relative to the cluster"),
-    "git_settings.default_branch": ("", "", "the trunk's branch; empty: as the repository says"),
-    "git_settings.remote_name": ("origin", "", "the remote that new branches start from"),
-    "git_settings.auto_fetch": (True, "", "fetch the trunk before branching from it"),
-    "git_settings.prune_on_fetch": (False, "", "accepted for iMi, no effect: remote branches are never pruned"),
-    "git_settings.fetch_timeout_seconds": (20, "", "how long a fetch may take before the local trunk is used"),
-    "monitoring_settings.enabled": (True, "", "accepted for iMi, no effect: the dashboard always monitors"),
-    "monitoring_settings.refresh_interval_ms": (1000, "", "the shortest time between two repaints of the dashboard"),
-    "monitoring_settings.watch_file_changes": (True, "", "accepted for iMi, no effect: files are always watched"),
-    "monitoring_settings.track_agent_activity": (True, "", "read the session files of agents"),
-    "workspace_settings.root_path": ("", "IMI_WORKSPACE_ROOT", "accepted for iMi, no effect"),
-    "workspace_settings.entity_id": ("", "IMI_ENTITY_ID", "accepted for iMi, no effect"),
+    "registry.path": ("", "IMI_DATABASE_PATH", "the registry's file; empty: ~/.config/iMi/iMi.db"),
+    "sync.enabled": (True, "", "link shared files into new worktrees"),
+    "sync.user_path": ("sync/user", "", "a folder of shared files, relative to the cluster"),
+    "sync.local_path": ("sync/local", "", "a folder of shared files, relative to the cluster"),
+    "sync.former_links": ([], "", "names that iMi linked into worktrees; `imi sync` may replace these links"),
+    "git.default_branch": ("", "", "the trunk's branch; empty: as the repository says"),
+    "git.remote_name": ("origin", "", "the remote that new branches start from"),
+    "git.auto_fetch": (True, "", "fetch the trunk before branching from it"),
+    "git.fetch_timeout_seconds": (20, "", "how long a fetch may take before the local trunk is used"),
     "worktrees.branch_style": ("slash", "", "slash: feat/NAME; dash: feat-NAME"),
     "worktrees.path_template": (
         "{repo}.worktrees/{name}",
@@ -48,11 +39,8 @@ KEYS: dict[str, tuple[object, str, str]] = {
     ),
     "claims.agent": ("", "IMI_AGENT_ID", "the agent that claims without --agent; empty: human:$USER"),
     "claims.ttl_seconds": (0, "", "after how many seconds without a heartbeat a claim is shown as stale; 0: never"),
-    "claims.auto": (
-        False,
-        "",
-        "a live agent claims the free worktree it works in until its session ends (also: auto_claim)",
-    ),
+    "claims.auto": (False, "", "a live agent claims the unclaimed worktree it works in until its session ends"),
+    "agents.track_activity": (True, "", "read the session files of agents"),
     "agents.programs": (
         {},
         "",
@@ -70,6 +58,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "ui.theme": ("", "IMI_THEME", "the dashboard's colours; empty: by the terminal"),
     "ui.ascii": (False, "", "dashboard without Unicode, as with --ascii"),
     "ui.keymap": ({}, "", 'keys of the dashboard: [ui.keymap] with lines such as remove = "X"'),
+    "ui.refresh_interval_ms": (1000, "", "the shortest time between two repaints of the dashboard"),
     "ui.remember": (True, "", "save order, filter and layout of the dashboard for each repository"),
     "notify.when": ("unfocused", "", "when the dashboard notifies you: unfocused, always or never"),
     "notify.asking": (True, "", "notify when an agent asks"),
@@ -104,7 +93,31 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "servers.amqp_url": ("", "IMI_AMQP_URL", "a team's RabbitMQ; empty: none"),
     "servers.postgres_url": ("", "IMI_POSTGRES_URL", "a team's PostgreSQL; empty: none"),
 }
-NO_EFFECT = frozenset(key for key, (_, _, help) in KEYS.items() if help.startswith("accepted for iMi, no effect"))
+# Older names, iMi's among them: still read, a new name in the same file wins over them.
+OLD_NAMES = {
+    "IMI_DATABASE_PATH": "registry.path",
+    "symlink_files": "sync.former_links",
+    "sync_settings.enabled": "sync.enabled",
+    "sync_settings.user_sync_path": "sync.user_path",
+    "sync_settings.local_sync_path": "sync.local_path",
+    "git_settings.default_branch": "git.default_branch",
+    "git_settings.remote_name": "git.remote_name",
+    "git_settings.auto_fetch": "git.auto_fetch",
+    "git_settings.fetch_timeout_seconds": "git.fetch_timeout_seconds",
+    "monitoring_settings.refresh_interval_ms": "ui.refresh_interval_ms",
+    "monitoring_settings.track_agent_activity": "agents.track_activity",
+    "auto_claim": "claims.auto",
+}
+# iMi's settings without an effect here, with the reason: one file serves both programs.
+NO_EFFECT = {
+    "IMI_SYSTEM_PATHS": "imi lists the repositories of its registry",
+    "IMI_SYSTEM_PATH": "imi lists the repositories of its registry",
+    "git_settings.prune_on_fetch": "remote branches are never pruned",
+    "monitoring_settings.enabled": "the dashboard always monitors",
+    "monitoring_settings.watch_file_changes": "files are always watched",
+    "workspace_settings.root_path": "imi finds worktrees by git",
+    "workspace_settings.entity_id": "the acting agent is claims.agent",
+}
 # [repositories.NAME]: commands of one repository, run only if it is trusted.
 REPOSITORY_KEYS = ("post_create", "pre_remove")
 _TABLES = ("repositories", "commands")  # tables whose keys are names, not settings; only in the user's file
@@ -128,15 +141,15 @@ USER_KEYS = (
     "servers.amqp_url",
     "servers.postgres_url",
 )
-_ALIASES = {"auto_claim": "claims.auto"}
-_CHOICES = {
+CHOICES = {
     "worktrees.branch_style": ("slash", "dash"),
     "notify.when": ("unfocused", "always", "never"),
     "notify.desktop": ("auto", "osc9", "osc777", "off"),
     "notify.webhook_shape": ("auto", "ntfy", "slack", "json"),
     "team.share": ("counts", "names", "titles"),
 }
-_MINIMUM = {"trash.keep_days": 1, "git_settings.fetch_timeout_seconds": 1}  # others: 0
+_MINIMUM = {"trash.keep_days": 1, "git.fetch_timeout_seconds": 1}  # others: 0
+_REGISTRY = "registry.path"
 _WEBHOOK = "notify.webhook"
 _TEMPLATE = "worktrees.path_template"
 _MOST_BYTES = 1 << 20
@@ -145,13 +158,14 @@ _MOST_BYTES = 1 << 20
 class Settings:
     """All values with their origins."""
 
-    __slots__ = ("_origins", "_own_commands", "_repositories", "_values", "problems")
+    __slots__ = ("_origins", "_own_commands", "_repositories", "_values", "old_names", "problems")
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {key: default for key, (default, _, _) in KEYS.items()}
         self._origins = dict.fromkeys(KEYS, "default")
         self._repositories: dict[str, dict[str, list[str]]] = {}
         self._own_commands: dict[str, OwnCommand] = {}
+        self.old_names: list[tuple[str, str, str]] = []  # (name, what it is now, file and line)
         self.problems: list[tuple[str, UsageError]] = []  # (key, what is wrong with it); no key: the whole file
 
     def check(self, tolerated: tuple[str, ...] = ()) -> None:
@@ -203,12 +217,13 @@ class Settings:
             for name, table in value.items():
                 self.set_repository(name, table, origin)
 
-    def set(self, key: str, value: object, origin: str) -> None:
+    def set(self, key: str, value: object, origin: str, *, written: str = "") -> None:
+        """Take a value; `written` is the key's name at its origin, if that is an older one."""
         if key not in KEYS:
             raise UsageError(f"unknown setting {safe(key)!r} in {safe(origin)}{nearest(key)}", code="unknown-setting")
         problem = _problem(key, value)
         if problem:
-            raise UsageError(f"setting {key} in {safe(origin)} must be {problem}", code="bad-setting")
+            raise UsageError(f"setting {written or key} in {safe(origin)} must be {problem}", code="bad-setting")
         self._values[key] = value
         self._origins[key] = origin
 
@@ -265,11 +280,12 @@ def database_path(flag: str | None) -> str:
     if from_environment:
         return os.path.abspath(os.path.expanduser(from_environment))
     content = _content(paths.config_file())
-    configured = toml_scan.top_level_text(content, "IMI_DATABASE_PATH")
+    configured = None if b"registry" in content else toml_scan.top_level_text(content, "IMI_DATABASE_PATH")
     if configured is None:
         settings = read()
-        settings.check(tuple(key.partition(".")[0] for key in KEYS if key != "IMI_DATABASE_PATH"))
-        configured = settings.text("IMI_DATABASE_PATH")
+        others = (key for key in (*KEYS, *OLD_NAMES) if OLD_NAMES.get(key, key) != _REGISTRY)
+        settings.check(tuple(key.partition(".")[0] for key in others))
+        configured = settings.text(_REGISTRY)
     return os.path.abspath(os.path.expanduser(configured)) if configured else paths.default_database()
 
 
@@ -307,14 +323,31 @@ def _read_file(settings: Settings, path: str, *, trusted: bool) -> None:
         sentence = f"{safe(path)} is not valid TOML: {safe(str(error))}"
         settings.problems.append(("", UsageError(sentence, code="bad-config")))
         return
-    for key, value in _flat(tree):
+    flat = dict(_flat(tree))
+    for key, value in flat.items():
         try:
-            _set(settings, _ALIASES.get(key, key), value, path, trusted)
+            now = _current_name(settings, key, flat, text, path)
+            if now:
+                _set(settings, now, value, path, trusted, written=key)
         except UsageError as error:
-            number = _line_number(text, key)
-            if number is not None:
-                error.sentence = error.sentence.replace(safe(path), f"{safe(path)} line {number}", 1)
+            error.sentence = error.sentence.replace(safe(path), _place(text, key, path), 1)
             settings.problems.append((key, error))
+
+
+def _current_name(settings: Settings, key: str, flat: dict[str, object], text: str, path: str) -> str:
+    """The name of a setting now; empty if it has no effect. Older names are recorded in the settings."""
+    now = "" if key in NO_EFFECT else OLD_NAMES.get(key, key)
+    if now == key:
+        return key
+    twice = now in flat
+    says = f"is now {now}{', which this file sets too' if twice else ''}" if now else f"has no effect: {NO_EFFECT[key]}"
+    settings.old_names.append((key, says, _place(text, key, path)))
+    return "" if twice else now
+
+
+def _place(text: str, key: str, path: str) -> str:
+    number = _line_number(text, key)
+    return safe(path) if number is None else f"{safe(path)} line {number}"
 
 
 def _parse(text: str) -> dict[str, object]:
@@ -351,7 +384,7 @@ def _line_number(text: str, key: str) -> int | None:
     return None
 
 
-def _set(settings: Settings, key: str, value: object, path: str, trusted: bool) -> None:
+def _set(settings: Settings, key: str, value: object, path: str, trusted: bool, *, written: str) -> None:
     section = key.partition(".")[0]
     if section in _TABLES:
         if not trusted:
@@ -365,8 +398,8 @@ def _set(settings: Settings, key: str, value: object, path: str, trusted: bool) 
         raise UsageError(
             f"{key} is not allowed in {safe(path)}: it belongs in {safe(paths.config_file())}", code="bad-setting"
         )
-    if trusted or key != "IMI_DATABASE_PATH":  # the registry is chosen before the cluster is known
-        settings.set(key, value, path)
+    if trusted or key != _REGISTRY:  # the registry is chosen before the cluster is known
+        settings.set(key, value, path, written=written)
 
 
 def _read_environment(settings: Settings) -> None:
@@ -388,8 +421,8 @@ def _problem(key: str, value: object) -> str | None:
         return _TYPE_NAMES[dict]
     if key == "agents.programs" and isinstance(value, dict) and not all(map(_is_program, value.items())):
         return 'a table of texts such as mybot = "mybot mybot-cli", with names of letters and digits'
-    if key in _CHOICES and value not in _CHOICES[key]:
-        return f"one of {', '.join(_CHOICES[key])}"
+    if key in CHOICES and value not in CHOICES[key]:
+        return f"one of {', '.join(CHOICES[key])}"
     if key == _WEBHOOK and value and not str(value).startswith(("https://", "http://")):
         return "an address that begins with https:// or http://"
     if key == "team.name" and not _is_team_name(str(value)):

@@ -72,16 +72,52 @@ def test_settings_are_defaults_without_a_file() -> None:
     settings = config.load()
     assert {where for _, _, where in settings.items()} == {"default"}
     assert [key for key, _, _ in settings.items()] == list(config.KEYS)
-    assert (settings.number("trash.keep_days"), settings.flag("sync_settings.enabled")) == (30, True)
+    assert (settings.number("trash.keep_days"), settings.flag("sync.enabled")) == (30, True)
 
 
 def test_iMis_own_file_is_accepted() -> None:
     where = write(IMI)
     settings = config.load()
-    assert settings.text("git_settings.default_branch") == "main"
-    assert settings.number("monitoring_settings.refresh_interval_ms") == 1000
-    assert origin(settings, "symlink_files") == where
+    assert settings.text("git.default_branch") == "main"
+    assert settings.number("ui.refresh_interval_ms") == 1000
+    assert origin(settings, "sync.former_links") == where
     assert config.database_path(None) == "/data/iMi.db"
+
+
+def test_older_names_are_read_and_listed_with_their_lines() -> None:
+    where = write(IMI + "[git]\nremote_name = 'upstream'\n")
+    settings = config.load()
+    assert (settings.text("git.remote_name"), settings.text("git.default_branch")) == ("upstream", "main")
+    listed = {name: (says, place) for name, says, place in settings.old_names}
+    not_of_imi = {"git_settings.fetch_timeout_seconds", "auto_claim"}
+    assert set(listed) == {*config.OLD_NAMES, *config.NO_EFFECT} - not_of_imi
+    assert listed["git_settings.default_branch"] == ("is now git.default_branch", f"{where} line 13")
+    assert listed["git_settings.remote_name"][0] == "is now git.remote_name, which this file sets too"
+    assert listed["IMI_SYSTEM_PATHS"] == (
+        "has no effect: imi lists the repositories of its registry",
+        f"{where} line 3",
+    )
+
+
+def test_older_names_lead_to_settings_and_every_setting_has_one_style() -> None:
+    assert set(config.OLD_NAMES.values()) <= set(config.KEYS)
+    assert not (set(config.OLD_NAMES) | set(config.NO_EFFECT)) & set(config.KEYS)
+    assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", key) for key in config.KEYS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[registry]\npath = '/new.db'\n",
+        "registry.path = '/new.db'\n",
+        "[trash]\nkeep_days = 3\n[registry]\npath = '/new.db'\n",
+        "IMI_DATABASE_PATH = '/old.db'\n[registry]\npath = '/new.db'\n",
+        "[registry]\npath = '/new.db'\n[ui]\ntheem = 'x'\n",
+    ],
+)
+def test_hot_verbs_find_the_registry_by_its_new_name(text: str) -> None:
+    write(text)
+    assert config.database_path(None) == "/new.db"
 
 
 def test_flag_before_environment_before_file_before_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,9 +236,9 @@ def test_a_clusters_file_comes_after_the_users_and_before_the_environment(
     write("[git_settings]\nremote_name = 'users'\ndefault_branch = 'users'\n")
     extra = write("[git_settings]\nremote_name = 'clusters'\n", tmp_path / ".iMi" / "config.toml")
     settings = config.load(extra)
-    assert settings.text("git_settings.remote_name") == "clusters"
-    assert settings.text("git_settings.default_branch") == "users"
-    assert origin(settings, "git_settings.remote_name") == extra
+    assert settings.text("git.remote_name") == "clusters"
+    assert settings.text("git.default_branch") == "users"
+    assert origin(settings, "git.remote_name") == extra
 
 
 @pytest.mark.parametrize(
@@ -226,8 +262,8 @@ def test_a_clusters_config_may_not_set_commands_servers_or_agent(tmp_path: Path,
 def test_a_clusters_file_does_not_move_the_registry(tmp_path: Path) -> None:
     extra = write(IMI, tmp_path / ".iMi" / "config.toml")
     settings = config.load(extra)  # iMi writes the whole file there: it is accepted
-    assert settings.text("IMI_DATABASE_PATH") == ""
-    assert settings.text("git_settings.default_branch") == "main"
+    assert settings.text("registry.path") == ""
+    assert settings.text("git.default_branch") == "main"
 
 
 # The hot commands read one key ----------------------------------------------------------------------------------------
@@ -261,7 +297,7 @@ def test_one_key_is_read_without_a_parser_or_not_at_all(text: str, wanted: str |
     assert toml_scan.top_level_text(text.encode(), "IMI_DATABASE_PATH") == wanted
     if wanted is not None:  # and a parser would say the same
         write(text)
-        assert config.load().text("IMI_DATABASE_PATH") == wanted
+        assert config.load().text("registry.path") == wanted
 
 
 def test_hot_verbs_need_no_toml_parser_for_a_plain_file() -> None:

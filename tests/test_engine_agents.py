@@ -194,7 +194,7 @@ def test_with_auto_claim_an_agent_holds_its_worktree_while_it_lives(
 
 def test_agents_that_are_not_tracked_are_reported_as_such(repo: Repo) -> None:
     off = config.Settings()
-    off.set("monitoring_settings.track_agent_activity", False, "test")
+    off.set("agents.track_activity", False, "test")
 
     async def work() -> None:
         async with live(repo, off) as made:  # type: ignore[attr-defined]

@@ -201,6 +201,10 @@ class Context:
             self._settings[cluster] = config.read(extra)
         return self._settings[cluster]
 
+    def settings_read(self) -> list[config.Settings]:
+        """All settings that were read, by cluster."""
+        return list(self._settings.values())
+
     @property
     def explicit_repo(self) -> bool:
         """Whether the caller named a repository with `--repo`."""

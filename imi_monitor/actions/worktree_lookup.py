@@ -94,8 +94,8 @@ def find_trunk(context: Context, git: Git, remote: str | None = None) -> Trunk:
     from imi_monitor.git import refs
 
     settings = context.settings
-    configured = settings.text("git_settings.default_branch") or None
-    return refs.find_trunk(git, remote or settings.text("git_settings.remote_name"), configured)
+    configured = settings.text("git.default_branch") or None
+    return refs.find_trunk(git, remote or settings.text("git.remote_name"), configured)
 
 
 def known_repositories(context: Context) -> list[layout.Repository]:

@@ -145,6 +145,8 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
         result = act() if action.needs_registry else _act_without_registry(context, act, again=not action.changes)
     output.end_progress()
     result.warnings.extend(context.notes)
+    if not quiet and parsed.request.verb != "config":
+        _note_old_names(context)
     if recovered and as_json:
         result.data["settled"] = list(recovered)
     elif recovered:
@@ -153,6 +155,14 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     if action.streams and as_json:
         return result.exit_status  # its entries are the output
     return _finish(result, parsed)
+
+
+def _note_old_names(context: Context) -> None:
+    for settings in context.settings_read():
+        if settings.old_names:
+            from imi_monitor.cli import old_names_notice
+
+            old_names_notice.show(settings)
 
 
 def _act_without_registry(context: Context, act: Callable[[], Outcome], *, again: bool) -> Outcome:

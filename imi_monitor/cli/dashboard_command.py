@@ -92,6 +92,10 @@ def run_dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
         read_only=parsed.flag("read-only"),
         ascii_only=parsed.flag("ascii"),
     )
+    if settings.old_names:
+        from imi_monitor.cli import old_names_notice
+
+        old_names_notice.show(settings)
     return status
 
 

@@ -165,7 +165,7 @@ class DiskUse:
 
 
 # the note of the agents source when it is switched off
-NOT_LOOKED_FOR = "agents are not observed: monitoring_settings.track_agent_activity is off"
+NOT_LOOKED_FOR = "agents are not observed: agents.track_activity is off"
 
 
 @dataclass(frozen=True, slots=True)

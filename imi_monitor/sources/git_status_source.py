@@ -350,8 +350,8 @@ class GitStatusSource(Source):
 
 
 def make_source(context: SourceContext) -> GitStatusSource:
-    remote = context.settings.text("git_settings.remote_name")
-    return GitStatusSource(TrunkSettings(remote, context.settings.text("git_settings.default_branch") or None))
+    remote = context.settings.text("git.remote_name")
+    return GitStatusSource(TrunkSettings(remote, context.settings.text("git.default_branch") or None))
 
 
 def _is_being_written(tree: _Tree) -> bool:

@@ -155,7 +155,7 @@ class SourceContext:
 
     @property
     def tracks_agents(self) -> bool:
-        return self.settings.flag("monitoring_settings.track_agent_activity")
+        return self.settings.flag("agents.track_activity")
 
 
 class Source:

@@ -41,7 +41,7 @@ def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: s
     commands.table(keymap, own=own)
     return Preferences(
         theme=full or "" if theme else "",
-        interval=max(0.2, settings.number("monitoring_settings.refresh_interval_ms") / 1000),
+        interval=max(0.2, settings.number("ui.refresh_interval_ms") / 1000),
         ascii_only=ascii_only or settings.flag("ui.ascii") or glyphs.terminal_is_plain(),
         keymap=keymap,
         state_file=state_file if settings.flag("ui.remember") else "",

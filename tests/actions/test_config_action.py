@@ -28,7 +28,7 @@ def test_config_lists_every_setting_with_its_origin(tmp_path: Path) -> None:
     words = {line.split()[0]: line for line in lines}
     assert words["trash.keep_days"].endswith(f"  7  ({where})")
     assert words["claims.agent"].endswith("  claude-1  ($IMI_AGENT_ID)")
-    assert words["git_settings.remote_name"].endswith("  origin  (default)")
+    assert words["git.remote_name"].endswith("  origin  (default)")
     assert lines[-1] == '[repositories.app] {"post_create": ["make setup"]}'
     assert tree_hash(tmp_path) == before
 
@@ -40,6 +40,29 @@ def test_config_shows_one_setting(tmp_path: Path) -> None:
     assert (data["key"], data["value"], data["origin"]) == ("trash.keep_days", 30, "default")
 
 
+def test_older_names_are_listed_and_lead_to_the_setting() -> None:
+    where = write("[git_settings]\nremote_name = 'upstream'\nprune_on_fetch = true\n")
+    ran = imi("config")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[-2:] == [
+        f"git_settings.remote_name is now git.remote_name  ({where} line 2)",
+        f"git_settings.prune_on_fetch has no effect: remote branches are never pruned  ({where} line 3)",
+    ]
+    assert imi("config", "git_settings.remote_name", "--json").data["key"] == "git.remote_name"
+    assert imi("config", "--json").data["old_names"][0] == {
+        "name": "git_settings.remote_name",
+        "says": "is now git.remote_name",
+        "place": f"{where} line 2",
+    }
+    assert "older names of settings: git_settings.remote_name is now git.remote_name" in imi("doctor").out
+
+
+def test_a_wrong_value_is_refused_by_the_name_in_the_file(repo: Repo) -> None:
+    where = write("[git_settings]\nauto_fetch = 3\n")
+    ran = imi("status", cwd=repo.path)
+    assert (ran.code, ran.err) == (2, f"imi: setting git_settings.auto_fetch in {where} line 2 must be true or false\n")
+
+
 def test_an_unknown_setting_is_refused_by_name() -> None:
     ran = imi("config", "trash.keep_day")
     assert (ran.code, ran.out) == (2, "")
@@ -48,10 +71,10 @@ def test_an_unknown_setting_is_refused_by_name() -> None:
 
 
 def test_config_shows_the_registry_in_use(tmp_path: Path) -> None:
-    assert imi("config", "IMI_DATABASE_PATH").out.startswith('""  (default; ')
-    assert imi("config", "IMI_DATABASE_PATH", "--db", "x.db").out.startswith(f"{tmp_path / 'x.db'}  (--db; ")
+    assert imi("config", "registry.path").out.startswith('""  (default; ')
+    assert imi("config", "registry.path", "--db", "x.db").out.startswith(f"{tmp_path / 'x.db'}  (--db; ")
     env = {"IMI_DATABASE_PATH": str(tmp_path / "e.db")}
-    assert imi("config", "IMI_DATABASE_PATH", env=env).out.startswith(f"{tmp_path / 'e.db'}  ($IMI_DATABASE_PATH; ")
+    assert imi("config", "registry.path", env=env).out.startswith(f"{tmp_path / 'e.db'}  ($IMI_DATABASE_PATH; ")
     assert not (tmp_path / "x.db").exists() and not (tmp_path / "e.db").exists()
 
 
@@ -64,10 +87,10 @@ def test_config_never_shows_a_password(form: tuple[str, ...]) -> None:  # T4
 
 def test_a_clusters_settings_apply_inside_it(cluster: Repo) -> None:
     extra = cluster.path.parent / ".iMi" / "config.toml"
-    extra.write_text("[git_settings]\nremote_name = 'upstream'\n")
-    ran = imi("config", "git_settings.remote_name", cwd=cluster.path)
+    extra.write_text("[git]\nremote_name = 'upstream'\n")
+    ran = imi("config", "git.remote_name", cwd=cluster.path)
     assert ran.out.startswith(f"upstream  ({extra}; ")
-    assert imi("config", "git_settings.remote_name").out.startswith("origin  (default; ")
+    assert imi("config", "git.remote_name").out.startswith("origin  (default; ")
 
 
 def test_a_wrong_setting_is_named_with_its_file() -> None:

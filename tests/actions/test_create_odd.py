@@ -48,7 +48,7 @@ def test_an_unknown_trunk_gives_an_error_that_names_the_setting(repo: Repo) -> N
     repo.git("branch", "two")
     repo.git("switch", "-q", "--detach")
     done = imi("feat", "x", cwd=repo.path)
-    assert (done.code, "--from" in done.err, "git_settings.default_branch" in done.err) == (1, True, True)
+    assert (done.code, "--from" in done.err, "git.default_branch" in done.err) == (1, True, True)
     assert imi("feat", "x", "--from", "two", cwd=repo.path).code == 0
 
 

@@ -291,7 +291,7 @@ class TestLinkInto:
         assert worktree_links.link_shared_files(world.repository, str(world.feat.path), config.load()).linked == ()
         world.share(".env")
         settings = config.load()
-        settings.set("sync_settings.enabled", False, "test")
+        settings.set("sync.enabled", False, "test")
         assert worktree_links.link_shared_files(world.repository, str(world.feat.path), settings).linked == ()
         assert not os.path.lexists(world.feat.path / ".env")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from imi_monitor import paths
 from imi_monitor.model.styled_text import ADDED, MUTED, StyledText, join, styled
 from tests.helpers import Repo, git, imi, imi_argv
 from tests.ui.pty_kit import Terminal
@@ -91,3 +92,17 @@ def test_styles_survive_joining_padding_and_cutting() -> None:
     padded = columns.pad(styled("7", ADDED), 3, right=True)
     assert isinstance(padded, StyledText) and (padded, padded.spans) == ("  7", ((2, 3, ADDED),))
     assert not isinstance(join(("plain", " text")), StyledText) and styled("", ADDED) == ""
+
+
+def test_older_names_of_settings_are_noted_once_on_a_terminal(repo: Repo) -> None:
+    file = Path(paths.config_file())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("[git_settings]\nremote_name = 'origin'\nprune_on_fetch = true\n")
+    note = b"imi: settings with older names: git_settings.remote_name is now git.remote_name; `imi config` lists them"
+    assert "older" not in imi("status", cwd=repo.path).err  # a program reads no notes
+    assert note in on_terminal("status", cwd=repo.path)
+    assert note not in on_terminal("status", cwd=repo.path)
+    file.write_text("[sync_settings]\nenabled = true\n")
+    assert b"sync_settings.enabled is now sync.enabled" in on_terminal("status", cwd=repo.path)
+    file.write_text("[git_settings]\nprune_on_fetch = true\n")
+    assert b"older" not in on_terminal("status", cwd=repo.path)

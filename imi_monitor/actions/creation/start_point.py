@@ -45,10 +45,10 @@ class FetchResult:
 
 def remote_name(context: Context) -> str:
     """The remote new branches start from; the setting is checked, as it may come from a file of the cluster."""
-    remote = context.settings.text("git_settings.remote_name")
+    remote = context.settings.text("git.remote_name")
     problem = names.branch_problem(remote)
     if problem:
-        raise UsageError(f"git_settings.remote_name {safe(remote)!r} {problem}", code="bad-setting")
+        raise UsageError(f"git.remote_name {safe(remote)!r} {problem}", code="bad-setting")
     return remote
 
 
@@ -63,7 +63,7 @@ def _fetch_branches(
 ) -> FetchResult:
     """Fetch the remote-tracking refs of `branches`, and of `optional` if the remote has such a branch."""
     url = layout.remote_url(repository, remote)
-    if not url or not context.settings.flag("git_settings.auto_fetch"):
+    if not url or not context.settings.flag("git.auto_fetch"):
         return FetchResult(known, False)
     asked = [*branches, *([optional] if optional else [])]
     if _up_to_date(url, asked, known):
@@ -80,7 +80,7 @@ def _fetch(context: Context, git: Git, remote: str, specs: list[str]) -> str | N
     """Fetch; returns why it failed, None on success."""
     from imi_monitor.git import remotes
 
-    seconds = max(1, context.settings.number("git_settings.fetch_timeout_seconds"))
+    seconds = max(1, context.settings.number("git.fetch_timeout_seconds"))
     try:
         remotes.fetch(git, remote, specs, timeout=seconds, on_progress=context.progress, cancelled=context.cancelled)
     except (GitError, Refused) as problem:
@@ -231,7 +231,7 @@ def _lock_of(wanted: CreationRequest, path: str) -> str:
 
 def trunk_branch(context: Context, wanted: CreationRequest, known: BranchHeads) -> str | None:
     """The trunk: the configured branch, the remote's default, a common name, else the main worktree's branch."""
-    configured = context.settings.text("git_settings.default_branch")
+    configured = context.settings.text("git.default_branch")
     head, _ = layout.read_head(wanted.repository.common_dir, wanted.repository.common_dir)
     for name in (configured, known.remote_default, *_USUAL_TRUNKS, head):
         if name and known.has(name):
@@ -258,8 +258,8 @@ def _no_trunk(wanted: CreationRequest, fetched: FetchResult, remote: str, trunk:
     return Refused(
         advised(
             f"{home}: {missing}",
-            "give a start point with --from, or set git_settings.default_branch",
-            "set git_settings.default_branch",
+            "give a start point with --from, or set git.default_branch",
+            "set git.default_branch",
             joint="; ",
         ),
         code="no-trunk",

@@ -226,7 +226,7 @@ def finish_setup(context: Context, git: Git, plan: CreationPlan) -> list[str]:
         raise Refused(f"the creation of {safe(plan.name)} was cancelled", code="cancelled")
     settings = context.settings
     around = os.path.dirname(plan.path)
-    shared = ("sync", settings.text("sync_settings.user_sync_path"), settings.text("sync_settings.local_sync_path"))
+    shared = ("sync", settings.text("sync.user_path"), settings.text("sync.local_path"))
     if not any(os.path.isdir(os.path.join(around, folder)) for folder in shared):
         return []
     from imi_monitor.actions.sync import worktree_links

@@ -148,7 +148,7 @@ def _merged(context: Context, git: Git, found: Target, agent: str) -> PruneFindi
     linked = found.linked
     if linked is None or linked.branch is None or linked.head is None or found.missing:
         return None
-    remote = context.settings.text("git_settings.remote_name")
+    remote = context.settings.text("git.remote_name")
     trunk = worktree_lookup.trunk_branch(context, git)
     if linked.branch == trunk:
         return None

@@ -134,7 +134,7 @@ def _candidates(context: Context, remotes: dict[str, str], mention: PullRequestM
         if found is None:
             raise Refused(f"this repository has no remote {_shown(mention.project)}", code="other-repository")
         return [found]
-    usual = context.settings.text("git_settings.remote_name")
+    usual = context.settings.text("git.remote_name")
     names = [name for name in dict.fromkeys((usual, "upstream")) if name in remotes] or list(remotes)
     if not names:
         raise Refused(
@@ -297,7 +297,7 @@ def _fetch(context: Context, git: Git, where: str, specs: list[str], kept: str) 
 
 def _answer_timeout(context: Context) -> float:
     """Seconds to wait for a remote to list its refs."""
-    return float(context.settings.number("git_settings.fetch_timeout_seconds") or 20)
+    return float(context.settings.number("git.fetch_timeout_seconds") or 20)
 
 
 def _shown_remote(where: str) -> str:

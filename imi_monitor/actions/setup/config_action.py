@@ -23,15 +23,16 @@ class ConfigAction(Action):
     label = "Settings"
     examples = (("imi config ui.theme", "one setting, its value and where it comes from"),)
     help = "show every setting, its value and its origin"
-    more = (
-        "The last one wins of: default, ~/.config/iMi/config.toml, the cluster's .iMi/config.toml, environment, --db."
-    )
+    more = """
+    The last one wins of: default, ~/.config/iMi/config.toml, the cluster's .iMi/config.toml, environment, --db.
+    Older names of settings, those of iMi among them, are still read; they are listed last with what they are now.
+    """
     arguments = (Argument("key", "show this setting only, such as trash.keep_days", optional=True),)
     changes = False
     recovers = False  # it must work without a registry
 
     def refuse(self, context: Context, request: Request) -> None:
-        key = request.text("key")
+        key = _key(request)
         if key is not None and key not in config.KEYS:
             raise UsageError(f"unknown setting {safe(key)!r}{config.nearest(key)}", code="unknown-setting")
 
@@ -39,16 +40,18 @@ class ConfigAction(Action):
         self.refuse(context, request)
         settings = context.read_settings(context.find_repository())
         rows = _rows(context, settings)
-        key = request.text("key")
+        key = _key(request)
         if key is not None:
             row = next(row for row in rows if row["key"] == key)
             return Outcome([f"{_shown(row['value'])}  ({row['origin']}; {row['help']})"], row)
         width = max(len(str(row["key"])) for row in rows)
         problems = [error.sentence for _, error in settings.problems]
-        lines = [f"{row['key']:<{width}}  {_shown(row['value'])}  ({_origin(row)})" for row in rows]
+        lines = [f"{row['key']:<{width}}  {_shown(row['value'])}  ({row['origin']})" for row in rows]
         commands = settings.repositories()
         lines += [f"[repositories.{safe(name)}] {_shown(table)}" for name, table in commands.items()]
-        data: dict[str, object] = {"settings": rows, "repositories": commands, "problems": problems}
+        lines += [f"{name} {says}  ({place})" for name, says, place in settings.old_names]
+        old = [{"name": name, "says": says, "place": place} for name, says, place in settings.old_names]
+        data: dict[str, object] = {"settings": rows, "old_names": old, "repositories": commands, "problems": problems}
         return Outcome(lines, data, warnings=problems, exit_status=1 if problems else 0)
 
 
@@ -79,10 +82,15 @@ class PathsAction(Action):
 ACTIONS = (ConfigAction(), PathsAction())
 
 
+def _key(request: Request) -> str | None:
+    key = request.text("key")
+    return config.OLD_NAMES.get(key, key) if key is not None else None
+
+
 def _rows(context: Context, settings: config.Settings) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for key, value, origin in settings.items():
-        if key == "IMI_DATABASE_PATH":
+        if key == "registry.path":
             value, origin = _registry(context, value, origin)
         shown = redact(value) if isinstance(value, str) else value
         if key == "notify.webhook" and value:  # the address alone is enough to post to it
@@ -94,10 +102,6 @@ def _rows(context: Context, settings: config.Settings) -> list[dict[str, object]
 def _registry(context: Context, value: object, origin: str) -> tuple[object, str]:
     """Path and origin of the registry: `--db` wins over the settings."""
     return (value, origin) if context.database == config.database_path(None) else (context.database, "--db")
-
-
-def _origin(row: dict[str, object]) -> str:
-    return f"{row['origin']}, no effect" if row["key"] in config.NO_EFFECT else str(row["origin"])
 
 
 def _shown(value: object) -> str:

@@ -154,7 +154,12 @@ def _settings(context: Context) -> list[CheckResult]:
     found = [_server(name, url, schemes) for name, url, schemes in urls if url]
     if settings.text("servers.redis_url"):
         found = [*_redis(settings), *found]
-    return [ok("config", "no problems"), *(found or [ok("servers", "none configured, none needed")])]
+    config = ok("config", "no problems")
+    if old := [f"{name} {says}" for name, says, _ in settings.old_names if says.startswith("is now ")]:
+        config = ok(
+            "config", f"older names of settings: {', '.join(old)}", "they keep working; `imi config` lists them"
+        )
+    return [config, *(found or [ok("servers", "none configured, none needed")])]
 
 
 _SHARED = {

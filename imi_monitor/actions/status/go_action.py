@@ -47,7 +47,7 @@ def trunk_of(context: Context, repository: Repository) -> Target:
     if main is None:
         from imi_monitor.git import refs
 
-        remote, configured = (context.settings.text(f"git_settings.{key}") for key in ("remote_name", "default_branch"))
+        remote, configured = (context.settings.text(f"git.{key}") for key in ("remote_name", "default_branch"))
         branch = refs.default_branch(context.git(repository), remote, configured or None)
         main = next((one for one in among if one.linked is not None and one.branch == branch), None)
         if main is None:

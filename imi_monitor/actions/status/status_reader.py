@@ -163,8 +163,8 @@ def _facts(
 ) -> RepositoryFacts:
     settings = context.settings_of(repository)
     heads = [head for target in targets if not target.missing and (head := _head(target)) is not None]
-    configured = settings.text("git_settings.default_branch") or None
-    facts = RepositoryFacts(None, settings.text("git_settings.remote_name"), configured, heads)
+    configured = settings.text("git.default_branch") or None
+    facts = RepositoryFacts(None, settings.text("git.remote_name"), configured, heads)
     try:
         facts.git = context.git(repository)
         facts.git.cancelled = cancelled

@@ -51,5 +51,5 @@ def trunk_of(context: Context, repository: layout.Repository) -> Trunk:
     from imi_monitor.git import refs
 
     settings = context.settings_of(repository)
-    remote, configured = settings.text("git_settings.remote_name"), settings.text("git_settings.default_branch")
+    remote, configured = settings.text("git.remote_name"), settings.text("git.default_branch")
     return refs.find_trunk(context.git(repository), remote, configured or None)

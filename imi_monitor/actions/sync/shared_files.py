@@ -84,7 +84,7 @@ def name_problem(part: str) -> str | None:
 
 def shared_folders(settings: Settings) -> list[str]:
     """The folders of shared files, relative to the one that holds `sync/`, in the order in which they are read."""
-    local, user = settings.text("sync_settings.local_sync_path"), settings.text("sync_settings.user_sync_path")
+    local, user = settings.text("sync.local_path"), settings.text("sync.user_path")
     wanted = ["sync/repo", local, "sync/local", "sync/global", user, "sync/user"]
     return list(dict.fromkeys(os.path.normpath(folder) for folder in wanted if folder))
 

@@ -252,7 +252,7 @@ def _unlist_unused(
 
 def _former_imi_links(context: Context, repository: layout.Repository) -> frozenset[str]:
     """Names that iMi linked: absolute links, without an entry in info/exclude."""
-    value = next(value for key, value, _ in context.settings_of(repository).items() if key == "symlink_files")
+    value = next(value for key, value, _ in context.settings_of(repository).items() if key == "sync.former_links")
     names = (*_NAMES_OF_IMI, *value) if isinstance(value, list) else _NAMES_OF_IMI
     return frozenset(name for name in names if not any(map(shared_files.name_problem, name.split("/"))))
 

@@ -68,7 +68,7 @@ def link_shared_files(repository: Repository, worktree_path: str, settings: Sett
 
     A file that cannot be linked is a conflict in the report, never an error: the worktree is usable without it.
     """
-    if not settings.flag("sync_settings.enabled"):
+    if not settings.flag("sync.enabled"):
         return LinkReport()
     try:
         shared = shared_files.read_shared_files(repository, settings)
