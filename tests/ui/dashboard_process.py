@@ -1,8 +1,8 @@
 """`python -m tests.ui.dashboard_process NAME…`: the real dashboard on hand-written snapshots, for tests in a terminal.
 
 The first snapshot is shown at once, the next on each SIGUSR1. The file `published` counts the signals, because the kernel merges
-two that come together. `hostile:NAME` is a rich snapshot with that payload in every text; in `hostile_loss:NAME` it is the name
-of an agent that loses its claim.
+two that come together; the file `unfocused` exists once the window has lost focus. `hostile:NAME` is a rich snapshot with that
+payload in every text; in `hostile_loss:NAME` it is the name of an agent that loses its claim.
 """
 
 from __future__ import annotations
@@ -50,10 +50,16 @@ def main(names: list[str]) -> int:
             feed.publish(waiting.pop(0))
             Path("published").write_text(str(len(names) - len(waiting)))
 
+        def note_focus(focused: bool) -> None:
+            if not focused:
+                Path("unfocused").touch()
+
+        app.watch(app, "app_focus", note_focus)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: waiting and publish())
         yield cast(Engine, feed)
 
-    return run_app(ImiApp(live, no_context), crash_log.recorded)
+    app = ImiApp(live, no_context)
+    return run_app(app, crash_log.recorded)
 
 
 if __name__ == "__main__":

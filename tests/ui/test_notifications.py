@@ -30,13 +30,12 @@ def settings(text: str) -> None:
     file.write_text(f"[notify]\n{text}")
 
 
-def news(terminal: Terminal, *, focused: bool = False) -> None:
+def news(tmp_path: Path, terminal: Terminal, *, focused: bool = False) -> None:
     """Show the first world, look away, and let the second one happen."""
     terminal.until(b"feat-api")
     if not focused:
-        seen = len(terminal.output)
         terminal.send(FOCUS_OUT)
-        terminal.until(lambda: len(terminal.output) > seen)  # the cursor's row is painted without focus
+        terminal.until((tmp_path / "unfocused").exists)
     terminal.mark = len(terminal.output)
     os.kill(terminal.process.pid, signal.SIGUSR1)
 
@@ -51,7 +50,7 @@ def finished(terminal: Terminal) -> bytes:
 
 def test_notification_is_sent_while_the_window_is_unfocused(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over") as terminal:
-        news(terminal)
+        news(tmp_path, terminal)
         terminal.until(OSC9)
         assert b"\a" in terminal.output
         terminal.until(b"\x1b[22;2t\x1b]2;imi: claude-1 lost")
@@ -63,7 +62,7 @@ def test_notification_is_sent_while_the_window_is_unfocused(tmp_path: Path) -> N
 
 def test_notification_is_sent_when_an_agent_starts_to_wait(tmp_path: Path) -> None:
     with fed(tmp_path, "at_work", "asking") as terminal:
-        news(terminal)
+        news(tmp_path, terminal)
         terminal.until(b"\x1b]9;imi: codex-1 asks in fix-bug: permission prompt (and 1 more)\x1b\\")
         terminal.send(b"q")
         assert terminal.ended() == 0
@@ -79,7 +78,7 @@ def test_notification_is_sent_when_an_agent_starts_to_wait(tmp_path: Path) -> No
 def test_notifications_about_agents_can_be_turned_off(tmp_path: Path, chosen: str, says: bytes) -> None:
     settings(chosen)
     with fed(tmp_path, "at_work", "asking") as terminal:
-        news(terminal)
+        news(tmp_path, terminal)
         terminal.until(says)
         terminal.send(b"q")
         assert terminal.ended() == 0
@@ -88,7 +87,7 @@ def test_notifications_about_agents_can_be_turned_off(tmp_path: Path, chosen: st
 
 def test_window_title_is_restored_at_the_end(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over") as terminal:
-        news(terminal)
+        news(tmp_path, terminal)
         terminal.until(b"\x1b]2;imi: ")
         terminal.signal(signal.SIGTERM)
         terminal.ended()
@@ -97,7 +96,7 @@ def test_window_title_is_restored_at_the_end(tmp_path: Path) -> None:
 
 def test_no_notification_while_the_window_is_focused(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over") as terminal:
-        news(terminal, focused=True)
+        news(tmp_path, terminal, focused=True)
         output = finished(terminal)
         assert b"\x1b]" not in output and b"\a" not in output
 
@@ -119,7 +118,7 @@ def test_each_kind_of_notification_can_be_turned_off(
 ) -> None:
     settings(chosen)
     with fed(tmp_path, "busy", "taken_over") as terminal:
-        news(terminal)
+        news(tmp_path, terminal)
         for wanted in there:
             terminal.until(wanted)
         output = finished(terminal)
@@ -129,7 +128,7 @@ def test_each_kind_of_notification_can_be_turned_off(
 def test_a_command_is_run_and_its_failure_shown(tmp_path: Path) -> None:
     settings(f'command = "cat > {tmp_path}/told; exit 3"\ntitle = false')
     with fed(tmp_path, "busy", "taken_over") as terminal:
-        news(terminal)
+        news(tmp_path, terminal)
         terminal.until(b".command ended with status 3")  # the border below it is painted in pieces
         assert (tmp_path / "told").read_text().startswith("claude-1 lost feat-api to codex-2\n")
         finished(terminal)
@@ -137,7 +136,7 @@ def test_a_command_is_run_and_its_failure_shown(tmp_path: Path) -> None:
 
 def test_notification_is_wrapped_for_tmux(tmp_path: Path) -> None:
     with fed(tmp_path, "busy", "taken_over", TMUX="/tmp/tmux-0/default,1,0") as terminal:
-        news(terminal)
+        news(tmp_path, terminal)
         terminal.until(b"\x1bPtmux;\x1b" + OSC9.replace(b"\x1b", b"\x1b\x1b")[1:] + b"\x1b\\")
         finished(terminal)
 
@@ -171,7 +170,7 @@ def test_hostile_text_stays_inside_its_notification(payload: str, how: str, envi
 def test_hostile_alert_in_title_and_notification(payload: str, tmp_path: Path) -> None:
     settings('when = "always"\ntitle = true\nbell = false')
     with fed(tmp_path, "busy", f"hostile_loss:{payload}") as terminal:
-        news(terminal)
+        news(tmp_path, terminal)
         terminal.until(b"\x1b]2;imi: ")
         terminal.until(lambda: b"\x1b\\" in terminal.output.rpartition(b"\x1b]2;imi: ")[2])
         terminal.send(b"q")
