@@ -1,8 +1,8 @@
 """The follower: the process that turns the output of runs into rows while no other does. A program: `-m … DATABASE`.
 
-One follows each registry; a lock decides. It also completes interrupted starts, starts queued runs, and asks agents
-to end whose turn has been over for long. It begins with the first run and ends after the last. Nothing is lost while none
-runs.
+One follows each registry; a lock decides. It also completes interrupted starts, starts queued runs, asks agents to end
+whose turn has been over for long, and packs the output of old runs. It begins with the first run and ends after the last.
+Nothing is lost while none runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import zlib
 
 from imi_monitor import config, host, paths
 from imi_monitor.model.errors import ImiError, RegistryError
-from imi_monitor.runs import launcher, run_limit, run_recovery, run_stop
+from imi_monitor.runs import launcher, run_limit, run_recovery, run_stop, run_upkeep
 from imi_monitor.runs.run_ingest import RunIngest
 from imi_monitor.runs.run_plan import own_environment
 from imi_monitor.store import db, runs
@@ -105,6 +105,7 @@ def _follow(database: str) -> None:
 def _follow_connection(connection: sqlite3.Connection) -> None:
     ingest = RunIngest(connection)
     settings = config.read()
+    run_upkeep.pack_old(connection, settings.number("runs.keep_days"))
     due = 0.0
     while db.is_current(connection):
         ingest.update()

@@ -76,7 +76,7 @@ class LaunchFolder:
             os.mkfifo(self.file("in"), 0o600)
 
     def remove(self) -> None:
-        """Remove what `make` made; for a start that was refused."""
+        """Remove the folder with all files; for a start that was refused, and a run that is over and packed."""
         try:
             names = os.listdir(self.path)
         except OSError:
@@ -89,6 +89,11 @@ class LaunchFolder:
         """The whole prompt; the registry has its beginning."""
         with open(self.file("prompt.json"), encoding="utf-8", errors="surrogateescape") as file:
             return str(json.load(file))
+
+    def registry(self) -> str | None:
+        """The registry whose run it is; None if it was not made whole."""
+        found = self._read("launch.json")
+        return None if found is None else str(found.get("registry"))
 
     def birth(self) -> Birth | None:
         found = self._read("born.json") if self._born is None else None

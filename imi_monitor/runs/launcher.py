@@ -17,7 +17,7 @@ from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.run import RunVerdict
 from imi_monitor.model.session_record import stored_text
 from imi_monitor.model.text import safe
-from imi_monitor.runs import launch_folder, providers, run_claim, run_folder
+from imi_monitor.runs import launch_folder, providers, run_claim, run_folder, run_upkeep
 from imi_monitor.runs.provider import Spec
 from imi_monitor.runs.run_plan import own_environment
 from imi_monitor.store import claim_requests, db, runs
@@ -41,7 +41,8 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
     try:
         made = run_folder.make(plan.home, plan.id, folder.file("out"))
         cwd = plan.spec.cwd or made
-        folder.make({"argv": plan.launch.argv, "cwd": cwd, "pipe": True}, plan.environment(made), plan.spec.prompt)
+        launch = {"argv": plan.launch.argv, "cwd": cwd, "pipe": True, "registry": run_upkeep.registry_of(connection)}
+        folder.make(launch, plan.environment(made), plan.spec.prompt)
         row = db.transact(connection, _insert, plan, made)
     except OSError as error:
         _remove(folder, made)

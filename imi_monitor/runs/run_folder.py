@@ -3,7 +3,7 @@
 search_results/  work_products/  media/     for the agent
 workbench_activity/log.txt                  the commands it ran, written by imi
 run.json                                    who, what and where; its end once it is over
-output.jsonl                                a link to the agent's whole output
+output.jsonl                                a link to the agent's whole output; output.jsonl.gz once the run is old
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PARTS = ("search_results", "work_products", "workbench_activity", "media")
 _WORKSPACES = "AGENT_RUN_WORKSPACES"
+_OUTPUT = "output.jsonl"
+PACKED = "output.jsonl.gz"
 _LOG = os.path.join("workbench_activity", "log.txt")
 _COMMANDS = ("Bash", "shell", "run_shell_command")
 
@@ -47,17 +49,35 @@ def make(home: str, run_id: str, output: str) -> str:
     os.mkdir(folder, 0o700)
     for part in PARTS:
         os.mkdir(os.path.join(folder, part), 0o700)
-    os.symlink(output, os.path.join(folder, "output.jsonl"))
+    os.symlink(output, os.path.join(folder, _OUTPUT))
     return folder
 
 
 def remove_unused(folder: str) -> None:
     """Remove the folder of a run that did not start; what is in it already stays, with the folder."""
-    names = ("run.json", "output.jsonl", _LOG)
+    names = ("run.json", _OUTPUT, _LOG)
     for name in names:
         _try(os.unlink, os.path.join(folder, name))
     for part in (*PARTS, ""):
         _try(os.rmdir, os.path.join(folder, part))
+
+
+def unlink_output(folder: str) -> None:
+    """Remove the link to the output, which would lead nowhere."""
+    _try(os.unlink, os.path.join(folder, _OUTPUT))
+
+
+class PackedOutput:
+    """The packed output of an old run, read like that of a launch folder."""
+
+    def __init__(self, folder: str) -> None:
+        import gzip
+
+        with gzip.open(os.path.join(folder, PACKED)) as file:
+            self._data = file.read()
+
+    def read_output(self, position: int, most: int) -> bytes:
+        return self._data[position : position + most]
 
 
 def _try(remove: Callable[[str], None], path: str) -> None:

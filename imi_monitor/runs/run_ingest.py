@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from imi_monitor import host
@@ -26,6 +26,8 @@ from imi_monitor.store.runs import RunRow
 _SLICE = 1 << 20
 _FACTS_SECONDS = 2.0  # that growing numbers may be behind in the registry
 _LONGEST_LINE = 16 << 20
+_MANY = 10
+_BATCH_SECONDS = 0.7  # of many streams, one that has just said something is read again after so long, with more
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class FollowedRun:
         self.reader = self.provider.reader()
         self.position = 0
         self.turn_over_since: float | None = None  # uptime
+        self.next_read = 0.0
         self._recorded: tuple[object, ...] | None = None
         self._unrecorded = False  # lines were recorded since the session's facts
         self._whole_at = 0.0
@@ -178,22 +181,41 @@ class RunIngest:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.followed: dict[int, FollowedRun] = {}
+        self._version: tuple[object, int] | None = None  # of the registry, when the open runs were listed
 
     def update(self) -> bool:
         """Record what is new of every run; whether there was anything."""
-        self._follow(db.read(self.connection, runs.list_open_here))
-        news = [(one, found) for one in self.followed.values() if (found := one.read_news()) is not None]
+        version = self._follow_open()
+        news = [(one, found) for one in self._due() if (found := one.read_news()) is not None]
         if not news:
             return False
         for one in db.transact_unsynced(self.connection, _record, news):
             one.read_recorded(db.read(self.connection, runs.offset, one.row.seq)[0])
             one.forget_recorded()
+        ended = any(found.end for _, found in news)
+        self._version = None if ended else (version[0], self.connection.total_changes)
         for one, found in news:
             run_folder.write_log(one.row.folder, found.events)
             if found.end is not None:
                 run_folder.write_end(db.read(self.connection, runs.by_id, one.row.id) or one.row)
                 run_claim.mirror(self.connection, one.row)
         return True
+
+    def _follow_open(self) -> tuple[object, int]:
+        """Follow the runs that are open now; they are listed again only after a change that was not made here."""
+        version = (db.data_version(self.connection), self.connection.total_changes)
+        if version != self._version:
+            self._follow(db.read(self.connection, runs.list_open_here))
+            self._version = version
+        return version
+
+    def _due(self) -> Iterator[FollowedRun]:
+        now, many = time.monotonic(), len(self.followed) >= _MANY
+        for one in self.followed.values():
+            if one.next_read <= now:
+                before = one.position
+                yield one
+                one.next_read = now + _BATCH_SECONDS if many and one.position != before else now
 
     def _follow(self, rows: Sequence[RunRow]) -> None:
         alive = {row.seq: row for row in rows if row.status == ALIVE}

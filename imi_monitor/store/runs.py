@@ -13,10 +13,12 @@ from datetime import timedelta
 from imi_monitor import host
 from imi_monitor.fast import json_writer
 from imi_monitor.model import run, times
+from imi_monitor.model.agent import RESTING
 from imi_monitor.model.run import ALIVE, OPEN, PLACES, QUEUED, STARTING, Question, RunVerdict
 
 _OPEN = ", ".join(f"'{one}'" for one in OPEN)
 _PLACES = ", ".join(f"'{one}'" for one in PLACES)
+_RESTING = ", ".join(f"'{one}'" for one in sorted(RESTING))
 _ANSWER_SECONDS = 20.0
 
 
@@ -169,10 +171,15 @@ def place_in_queue(connection: sqlite3.Connection, one: RunRow) -> int:
 
 
 def take_next(connection: sqlite3.Connection, at_once: int) -> RunRow | None:
-    """Take the first queued run for this process to start, if fewer than `at_once` runs have a place."""
+    """Take the first queued run for this process to start, if fewer than `at_once` runs have a place.
+
+    A run has a place from its start to the end of its turn: one without work waits for its user and takes no place.
+    """
     here = host.hostname()
     busy = connection.execute(
-        f"SELECT count(*) FROM runs WHERE status IN ({_PLACES}) AND host = ?", (here,)
+        f"SELECT count(*) FROM runs WHERE status IN ({_PLACES}) AND host = ?"
+        f" AND (status = '{STARTING}' OR state IS NULL OR state NOT IN ({_RESTING}))",
+        (here,),
     ).fetchone()[0]
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM runs WHERE status = ? AND host = ? ORDER BY seq LIMIT 1", (QUEUED, here)

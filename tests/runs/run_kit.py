@@ -74,6 +74,10 @@ class RunWorld:
         return [one["text"] for one in map(json.loads, entries) if one["kind"] == "message"]
 
 
+def registry() -> str:
+    return os.path.join(os.environ["HOME"], ".config", "iMi", "iMi.db")
+
+
 def has_ended(pids: dict[int, str]) -> Callable[[], bool]:
     """A condition: none of these processes runs any more."""
     return lambda: not any(host.start_time(pid) == started for pid, started in pids.items())

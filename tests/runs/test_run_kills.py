@@ -19,14 +19,10 @@ from imi_monitor.runs.run_ingest import RunIngest
 from imi_monitor.store import db, runs
 from tests.helpers import wait_for
 from tests.limits import wait_pid
-from tests.runs.run_kit import RunWorld, family, kill_followers
+from tests.runs.run_kit import RunWorld, family, kill_followers, registry
 
 PROMPTS = {"idle": "hi", "stream": "[[slow]]", "tool": "[[tool]]", "ask": "[[ask]]"}
 STATES = {"idle": "idle", "stream": "works", "tool": "works", "ask": "asks"}
-
-
-def registry() -> str:
-    return os.path.join(os.environ["HOME"], ".config", "iMi", "iMi.db")
 
 
 def recorded(run: str) -> list[str]:

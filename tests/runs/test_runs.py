@@ -11,10 +11,10 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.actions.context import Context
-from imi_monitor.runs import run_stop
-from imi_monitor.store import runs
+from imi_monitor.runs import run_stop, run_upkeep
+from imi_monitor.store import db, runs
 from tests.helpers import wait_for
-from tests.runs.run_kit import RunWorld, family, has_ended, install
+from tests.runs.run_kit import RunWorld, family, has_ended, install, registry
 
 PROGRAMS = pytest.mark.parametrize("program", ["claude", "codex", "gemini"])
 
@@ -185,15 +185,15 @@ def test_runs_over_the_limit_wait_in_the_queue_and_start_in_turn(world: RunWorld
     config.write_text("[runs]\nat_once = 1\n")
     outside = own_home / "elsewhere"
     outside.mkdir()
-    first = world.start("hi")
-    world.wait(first, "idle")
+    first = world.start("[[slow]]")
     second, third = (world.start("hi", "codex", "--in", "app") for _ in range(2))
     assert [world.run(one)["place"] for one in (second, third)] == [1, 2]
     assert "waits in the queue: its agent does not run yet" in world.imi("say", second, "x").err
     assert world.imi("stop", second).code == 0
     assert world.run(third)["place"] == 1
-    world.imi("stop", first)
+    world.imi("interrupt", first)  # its process goes on, its place is free
     world.wait(third, "idle")
+    assert world.run(first)["shown_state"] == "idle"
     assert world.run(second)["shown_state"] == "cancelled" and not os.path.exists(
         world.folder(second).file("born.json")
     )
@@ -220,6 +220,40 @@ def test_a_new_worktree_is_made_for_the_agent(world: RunWorld) -> None:
     run = world.imi("start", "claude", "--new", "feat/login", "--prompt", "hi", "--json").data
     assert run["worktree_name"] == "feat-login" and Path(run["cwd"]).is_dir()
     world.wait(run["id"], "idle")
+
+
+@pytest.mark.parametrize("moment", ["before its run", "with its run"])
+def test_a_new_worktree_goes_again_if_nothing_starts_in_it(
+    world: RunWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, moment: str
+) -> None:
+    if moment == "before its run":
+        config = tmp_path / "config.toml"
+        config.write_text('[runs]\nhome = "/dev/null/no"\n')
+        monkeypatch.setenv("IMI_CONFIG", str(config))
+    else:
+        (tmp_path / "bin" / "claude").write_text("#!/nowhere\n")
+    world.imi("feat", "kept")
+    (world.repo.path.parent / "app.worktrees" / "feat-kept" / "work.txt").write_text("mine")
+    for name, stays in (("feat/login", False), ("feat/kept", True)):
+        refused = world.imi("start", "claude", "--new", name, "--prompt", "hi")
+        folder = world.repo.path.parent / "app.worktrees" / name.replace("/", "-")
+        assert (refused.code, folder.exists()) == (1, stays), refused.err
+        assert ("is removed again; `imi undo " in refused.err) != stays
+        assert (world.repo.git("branch", "--list", name).strip() != "") == stays
+    assert world.imi("claims", "--json").data["claims"] == []
+
+
+def test_a_new_worktree_with_files_stays_and_the_refusal_says_so(
+    world: RunWorld, tmp_path: Path, own_home: Path
+) -> None:
+    (tmp_path / "bin" / "claude").write_text("#!/nowhere\n")
+    config = own_home / ".config" / "iMi" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[repositories.app]\npost_create = ["echo x > made.txt"]\n')
+    world.imi("trust")
+    refused = world.imi("start", "claude", "--new", "feat/login", "--prompt", "hi")
+    assert refused.code == 1 and "feat-login was made for it and stays: " in refused.err
+    assert (world.repo.path.parent / "app.worktrees" / "feat-login" / "made.txt").exists()
 
 
 def test_a_run_outside_of_a_repository_works_in_its_folder(world: RunWorld, own_home: Path) -> None:
@@ -320,3 +354,34 @@ def test_the_environment_file_with_secrets_is_gone_once_the_agent_runs(world: Ru
     assert b"s3cr3t-value" not in b"".join(one.read_bytes() for one in folder.iterdir() if one.is_file())
     registry = Path(os.environ["HOME"]) / ".config" / "iMi"
     assert b"s3cr3t-value" not in b"".join(one.read_bytes() for one in registry.iterdir() if one.is_file())
+
+
+def test_the_output_of_an_old_run_is_packed_into_its_folder(world: RunWorld) -> None:
+    run, other = world.start("hi [[flood]]"), world.start("hi", "claude", "--in", "app")
+    for one in (run, other):
+        world.wait(one, "idle")
+    world.imi("stop", run)
+    row = world.wait(run, "completed")
+    said = world.imi("logs", run, "-n", "100000").out
+    launches = Path(world.folder(run).path).parent
+    abandoned, foreign = launches / "abandoned", launches / "foreign"
+    connection = db.connect(registry(), create=False)
+    for folder, name in ((abandoned, run_upkeep.registry_of(connection)), (foreign, "/elsewhere/iMi.db")):
+        folder.mkdir()
+        (folder / "launch.json").write_text(json.dumps({"registry": name}))
+        os.utime(folder, (1, 1))
+    run_upkeep.pack_old(connection, 30)
+    assert os.path.exists(world.folder(run).path), "it is not old enough"
+    connection.execute("UPDATE runs SET ended_at = '2026-01-01T00:00:00.000000Z' WHERE id = ?", (run,))
+    run_upkeep.pack_old(connection, 0)
+    assert os.path.exists(world.folder(run).path), "0 days: never"
+    run_upkeep.pack_old(connection, 30)
+    assert not os.path.exists(world.folder(run).path) and not abandoned.exists()
+    assert os.path.exists(world.folder(other).path) and foreign.exists()
+    packed = Path(row["folder"]) / "output.jsonl.gz"
+    assert world.imi("logs", run, "--path").out == f"{packed}\n"
+    assert (packed.parent / "prompt.txt").read_text() == "hi [[flood]]"
+    assert world.imi("logs", run, "-n", "100000").out == said
+    packed.unlink()
+    assert "its folder" in world.imi("logs", run).err
+    assert world.imi("resume", run).code == 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.runs import run_lookup
 from imi_monitor.model import times
+from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
-from imi_monitor.runs import launch_folder, providers
+from imi_monitor.runs import launch_folder, providers, run_folder
+from imi_monitor.runs.run_folder import PackedOutput
 from imi_monitor.store import db, runs
 
 TYPE_CHECKING = False
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.model.agent import AgentEvent
+    from imi_monitor.runs.launch_folder import LaunchFolder
     from imi_monitor.store.runs import RunRow
 
 _SLICE = 1 << 20
@@ -59,7 +63,9 @@ class LogsAction(Action):
         row = run_lookup.find_run(context, request.text("name"))
         folder = launch_folder.folder_of(row.id)
         if request.flag("path"):
-            context.emit(folder.file("out"), {"path": folder.file("out")})
+            packed = os.path.join(row.folder, run_folder.PACKED)
+            path = folder.file("out") if os.path.exists(folder.path) else packed
+            context.emit(path, {"path": path})
             return Outcome()
         if request.flag("errors"):
             for line in folder.error_lines().splitlines():
@@ -83,13 +89,21 @@ class _OutputReader:
     """Turns the output file into events, from where the last call ended."""
 
     def __init__(self, row: RunRow) -> None:
-        self._folder = launch_folder.folder_of(row.id)
+        folder = launch_folder.folder_of(row.id)
+        self._output: LaunchFolder | PackedOutput = folder
+        if not os.path.exists(folder.path):
+            try:
+                self._output = PackedOutput(row.folder)
+            except OSError as error:
+                raise Refused(
+                    f"the output of {row.short} is gone: its folder {safe(row.folder)} was removed", code="missing"
+                ) from error
         self._reader = providers.by_name(row.program).reader()
         self._position = 0
 
     def read(self) -> list[AgentEvent]:
         found: list[AgentEvent] = []
-        while data := self._folder.read_output(self._position, _SLICE):
+        while data := self._output.read_output(self._position, _SLICE):
             end = data.rfind(b"\n") + 1
             if not end and len(data) < _SLICE:
                 break  # a line that is being written

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_action, claim_options, ownership
-from imi_monitor.actions.runs import run_lookup
+from imi_monitor.actions.runs import run_lookup, run_worktree
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.git import layout
 from imi_monitor.model import names
-from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, MOST_PROMPT, PLAN, QUEUED
 from imi_monitor.model.text import safe
 from imi_monitor.runs import follower, launcher, provider, providers, run_claim, run_folder, run_limit, run_stop
@@ -96,7 +95,7 @@ class StartAction(Action):
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         new = request.text("new")
-        found = _worktree(context, request) if new is None else None
+        found = run_worktree.find(context, request) if new is None else None
         where = (
             f"in the new worktree {safe(new)}" if new else f"in {safe(found.name)}" if found else "in its run folder"
         )
@@ -172,17 +171,23 @@ def _read_prompt(file: str) -> str:
 
 def _start(context: Context, request: Request, name: str, prompt: str) -> Outcome:
     program = provider.find_program(providers.by_name(name))
-    found = _worktree(context, request)
-    spec = Spec(
-        program=program,
-        prompt=prompt,
-        cwd=found.path if found else "",
-        session=new_id(),
-        mode=_mode(request),
-        model=request.text("model"),
-        flags=tuple(_flags(request)),
-    )
-    return _begin(context, request, name, spec, found)
+    made = run_worktree.make(context, request)
+    try:
+        found = run_worktree.find(context, request) if made is None else made.found
+        spec = Spec(
+            program=program,
+            prompt=prompt,
+            cwd=found.path if found else "",
+            session=new_id(),
+            mode=_mode(request),
+            model=request.text("model"),
+            flags=tuple(_flags(request)),
+        )
+        return _begin(context, request, name, spec, found)
+    except ImiError as error:
+        if made is not None:
+            error.details = (*error.details, *run_worktree.remove_unused(context, made))
+        raise
 
 
 def _look(context: Context, request: Request, name: str) -> None:
@@ -227,38 +232,6 @@ def _labels(request: Request) -> dict[str, str]:
     if any(not key.strip() or not separator for key, separator, _ in pairs):
         raise UsageError("--label takes KEY=VALUE, several separated by commas", code="bad-option")
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _worktree(context: Context, request: Request) -> Target | None:
-    """The worktree of --new, --in or around the caller; None: the agent works in its run folder."""
-    wanted = request.text("in") or _make_worktree(context, request)
-    if wanted is not None:
-        found = worktree_lookup.find_worktree(context, wanted)
-        if found.missing:
-            raise Refused(f"the folder of {safe(found.name)} is gone: `imi repair` finds it", code="missing")
-        return found
-    place = context.place() if not context.explicit_repo else None
-    if place is None or place.path is None:
-        return None
-    path = os.path.realpath(place.path)
-    among = worktree_lookup.list_worktrees(context, place.repository)
-    return next((one for one in among if os.path.realpath(one.path) == path), None)
-
-
-def _make_worktree(context: Context, request: Request) -> str | None:
-    new = request.text("new")
-    if new is None:
-        return None
-    kind, separator, name = new.partition("/")
-    if not separator:
-        raise UsageError("--new takes TYPE/NAME, such as feat/login", code="bad-option")
-    from imi_monitor.actions import find
-    from imi_monitor.actions.action import Request as AnyRequest
-
-    action = find("add")
-    assert action is not None
-    made = action.run(context, AnyRequest("add", {"type": kind, "name": name}))
-    return os.path.basename(made.path or "")
 
 
 def _begin(
@@ -343,9 +316,7 @@ def _continue(context: Context, request: Request, name: str | None) -> Outcome:
     spec = launcher.spec_of(before, prompt)
     found = None
     if before.worktree_name is not None:
-        found = worktree_lookup.find_worktree(context, before.worktree_name, before.repo_name)
-        if found.missing:
-            raise Refused(f"the folder of {safe(found.name)} is gone: `imi repair` finds it", code="missing")
+        found = run_worktree.find_existing(context, before.worktree_name, before.repo_name)
     elif not os.path.isdir(before.cwd):
         raise Refused(f"its folder {safe(before.cwd)} is gone: start it anew", code="missing")
     program = provider.find_program(providers.by_name(before.program))

@@ -1,0 +1,83 @@
+"""The worktree that a run works in: a named one, the one around the caller, or one that is made for the run."""
+
+from __future__ import annotations
+
+import os
+
+from imi_monitor.actions import worktree_lookup
+from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model.errors import ImiError, Refused, UsageError
+from imi_monitor.model.text import safe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.action import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.worktree_lookup import Target
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWorktree:
+    """The worktree of --new. `created`: it was not there before; `own_branch`: nor was its branch."""
+
+    found: Target
+    created: bool
+    own_branch: bool
+
+
+def find(context: Context, request: Request) -> Target | None:
+    """The worktree of --in or around the caller; None: the agent works in its run folder."""
+    wanted = request.text("in")
+    if wanted is not None:
+        return find_existing(context, wanted)
+    place = context.place() if not context.explicit_repo else None
+    if place is None or place.path is None:
+        return None
+    path = os.path.realpath(place.path)
+    among = worktree_lookup.list_worktrees(context, place.repository)
+    return next((one for one in among if os.path.realpath(one.path) == path), None)
+
+
+def make(context: Context, request: Request) -> MadeWorktree | None:
+    """Make the worktree of --new, or find it; None without the option."""
+    new = request.text("new")
+    if new is None:
+        return None
+    kind, separator, name = new.partition("/")
+    if not separator:
+        raise UsageError("--new takes TYPE/NAME, such as feat/login", code="bad-option")
+    data = _run(context, "add", {"type": kind, "name": name})
+    found = find_existing(context, str(data["worktree_name"]))
+    return MadeWorktree(found, bool(data["created"]), data["took_over"] is None)
+
+
+def remove_unused(context: Context, made: MadeWorktree) -> list[str]:
+    """Move a worktree that was made for a run that did not start into the trash, under the rules of `imi remove`.
+
+    Returns what became of it, as a line for the user. One that was there before is left alone.
+    """
+    if not made.created:
+        return []
+    name = safe(made.found.name)
+    try:
+        data = _run(context, "remove", {"name": made.found.name, "delete-branch": made.own_branch})
+    except ImiError as error:
+        return [f"{name} was made for it and stays: {error.sentence}"]
+    return [f"{name} was made for it and is removed again; `imi undo {data['trash_id']}` brings it back"]
+
+
+def find_existing(context: Context, name: str, repo: str | None = None) -> Target:
+    """The worktree of this name; Refused if its folder is gone."""
+    found = worktree_lookup.find_worktree(context, name, repo)
+    if found.missing:
+        raise Refused(f"the folder of {safe(found.name)} is gone: `imi repair` finds it", code="missing")
+    return found
+
+
+def _run(context: Context, verb: str, values: dict[str, object]) -> dict[str, object]:
+    from imi_monitor.actions import find as find_action
+    from imi_monitor.actions.action import Request as AnyRequest
+
+    action = find_action(verb)
+    assert action is not None
+    return action.run(context, AnyRequest(verb, values)).data or {}

@@ -1,0 +1,92 @@
+"""Launch folders that are not needed any more: the output of old runs is packed into their run folders, the rest deleted.
+
+A launch folder belongs to the registry that it names. Nothing is deleted before what it holds is on the disk elsewhere.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from datetime import timedelta
+
+from imi_monitor import paths
+from imi_monitor.model import times
+from imi_monitor.runs import launch_folder, run_folder, run_stop
+from imi_monitor.store import db, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.runs.launch_folder import LaunchFolder
+    from imi_monitor.store.runs import RunRow
+
+_ABANDONED_SECONDS = 86_400.0  # a launch folder without a row that is older was left by a start that was killed
+
+
+def registry_of(connection: sqlite3.Connection) -> str:
+    return os.path.realpath(connection.path) if isinstance(connection, db.RegistryConnection) else ""
+
+
+def pack_old(connection: sqlite3.Connection, days: int) -> None:
+    """Pack the output of the runs that have been over for so many days; 0: of none."""
+    known = {row.id: row for row in db.read(connection, runs.list_runs)}
+    before = times.stamp(times.now() - timedelta(days=days))
+    old: list[RunRow] = []
+    for name in _launches():
+        row, folder = known.get(name), launch_folder.folder_of(name)
+        if row is None:
+            _remove_abandoned(folder, registry_of(connection))
+        elif days and not row.is_open and (row.ended_at or before) < before:
+            old.append(row)
+    left = run_stop.list_left_behind(old)
+    for row in old:
+        if row.id not in left:  # its launch folder is how `imi stop` finds them
+            _pack(launch_folder.folder_of(row.id), row)
+
+
+def _launches() -> list[str]:
+    try:
+        with os.scandir(os.path.join(paths.state_dir(), "runs")) as entries:
+            return [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+
+
+def _remove_abandoned(folder: LaunchFolder, registry: str) -> None:
+    """Remove what a killed start left: no process was started in it, and its registry has no run of this name."""
+    try:
+        age = times.clock() / 1e9 - os.stat(folder.path).st_mtime
+        if age > _ABANDONED_SECONDS and folder.registry() == registry and folder.shut_gate():
+            folder.remove()
+    except OSError:
+        return  # another process removes it, or the disk refuses it: the next follower tries again
+
+
+def _pack(folder: LaunchFolder, row: RunRow) -> None:
+    try:
+        if os.path.isdir(row.folder):  # else the user has removed it, and with it the output
+            _pack_output(folder.file("out"), os.path.join(row.folder, run_folder.PACKED))
+            with open(os.path.join(row.folder, "prompt.txt"), "w", encoding="utf-8", errors="replace") as file:
+                file.write(folder.prompt())
+            errors = folder.error_lines(1 << 20)
+            if errors:
+                with open(os.path.join(row.folder, "errors.txt"), "w", encoding="utf-8") as file:
+                    file.write(errors)
+            run_folder.unlink_output(row.folder)
+        folder.remove()
+    except OSError:
+        return  # as above
+
+
+def _pack_output(path: str, packed: str) -> None:
+    """Write the file compressed, whole or not at all."""
+    if not os.path.exists(path):
+        return  # packed before
+    with open(path, "rb") as source, open(packed + ".new", "wb") as target:
+        with gzip.open(target, "wb") as stream:
+            shutil.copyfileobj(source, stream)
+        target.flush()
+        os.fsync(target.fileno())
+    os.rename(packed + ".new", packed)
