@@ -166,19 +166,13 @@ class ChatHistory:
     def _facts(self, reducer: AiderReducer) -> SessionFacts:
         tokens = reducer.tokens
         sent = tokens.get("sent")
-        return SessionFacts(
-            version=reducer.version,
-            model=reducer.model,
-            started_at=reducer.started_at,
+        return replace(
+            reducer.known_facts(None),
             ended_at=fields.at(self.modified_at) if reducer.left else None,
             turn_at=self._turn_at,
-            prompt=reducer.prompt,
-            last_message=reducer.last_message,
             tokens_in=None if sent is None else max(0, sent - tokens.get("cache hit", 0)),
             tokens_out=tokens.get("received"),
             tokens_cached=tokens.get("cache hit"),
-            cost_usd=reducer.cost,
-            files=tuple(reducer.files),
         )
 
 

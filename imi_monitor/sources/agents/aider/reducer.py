@@ -26,7 +26,7 @@ from imi_monitor.model.agent import (
     ToolCall,
 )
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.foreign_files import WrittenFiles
+from imi_monitor.sources.agents.session_reducer import SessionReducer
 
 CHAT_START = b"# aider chat started at "
 _QUIET = 3.0  # seconds after a reply after which aider is taken to be at its prompt
@@ -34,7 +34,7 @@ _WORKING = ("/ask", "/code", "/architect", "/context", "/run", "/test", "/lint",
 _COMMANDS = ("/run ", "/test ", "/lint", "!")  # they run in a child process
 _QUITS = ("/exit", "/quit")
 _TOKENS = re.compile(r"([\d.,]+[kKmM]?) (sent|cache write|cache hit|received)")
-_COST = re.compile(r"\$([\d.,]+) session")
+_COST = re.compile(r"\$(\d[\d,]*(?:\.\d+)?) session")
 _MODEL = re.compile(r"^(?:Main model|Model): (\S+) with ")
 _COMMIT = re.compile(r"^Commit ([0-9a-f]{7,40}) ?(.*)$")
 _FIRST = re.compile(
@@ -61,21 +61,16 @@ class LastLine:
     tool: ToolCall | None = None
 
 
-class AiderReducer:
+class AiderReducer(SessionReducer):
     """One chat: the lines from its start to the next chat."""
 
     def __init__(self, folder: str, started: str) -> None:
+        super().__init__()
         self.folder = folder
         self.started = started  # as it is written, in local time
         self.started_at = _moment(started)
-        self.version: str | None = None
-        self.model: str | None = None
-        self.prompt: str | None = None
         self.prompts = 0
-        self.last_message: str | None = None
         self.tokens: dict[str, int] = {}
-        self.cost: float | None = None
-        self.files = WrittenFiles()
         self.left = False
         self.last = LastLine("started", "the chat has begun", NOTHING_ASKED)
         self._reply: list[str] = []
@@ -211,10 +206,7 @@ class AiderReducer:
     def _cost(self, text: str) -> None:
         match = _COST.search(text)
         if match:
-            try:
-                self.cost = float(match[1].replace(",", ""))
-            except ValueError:
-                self.cost = self.cost
+            self.cost = float(match[1].replace(",", ""))
 
 
 def parse_count(text: str) -> int | None:

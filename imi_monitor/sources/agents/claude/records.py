@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from imi_monitor.model.agent import AgentEvent, ToolCall
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.foreign_files import WrittenFiles
+from imi_monitor.sources.agents.session_reducer import TokenCounts
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -141,10 +142,11 @@ class OpenCall:
 class ToolCalls:
     """The tool calls of one conversation. `open`: without a result, oldest first. `background`: running tasks by id."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: WrittenFiles) -> None:
+        """`files`: what gets the files that they write."""
         self.open: dict[str, OpenCall] = {}
         self.background: dict[str, ToolCall] = {}
-        self.files = WrittenFiles()
+        self._files = files
 
     def start(self, block: JsonObject, at: str, cwd: str | None) -> list[AgentEvent]:
         tool = tool_of(block, cwd)
@@ -167,7 +169,7 @@ class ToolCalls:
         self._keep_background(ident, call, table)
         path = written_file(call.tool if call else None, call.arguments if call else {}, table) if ok else None
         if path is not None:
-            self.files.add(path)
+            self._files.add(path)
         tool = call.tool if call else ToolCall("?", None, ident)
         answer = text_of(block.get("content"))
         made = [AgentEvent("tool_finished", f"{ident}:finished", at, answer, tool, ok, (path,) if path else ())]
@@ -187,9 +189,8 @@ class ToolCalls:
         self.background.pop(behind.partition("</task-id>")[0].strip(), None)
 
     def inherit(self, older: ToolCalls) -> None:
-        """Add what older records say about files and background tasks."""
+        """Add what older records say about background tasks."""
         self.background = older.background | self.background
-        self.files.inherit(older.files)
 
     def _keep_background(self, ident: str, call: OpenCall | None, result: JsonObject) -> None:
         task = fields.text(result.get("backgroundTaskId"), 200)
@@ -219,7 +220,6 @@ def _start_events(call: OpenCall, block: JsonObject) -> list[AgentEvent]:
 # -- tokens -----------------------------------------------------------------------------------------------------------
 
 MessageKey: TypeAlias = tuple[str, str]  # message, request: message ids alone are not always unique
-TokenCounts: TypeAlias = tuple[int, int, int]  # fresh input, output, read from the cache
 
 _REMEMBERED = 512  # the lines of one message lie close together
 

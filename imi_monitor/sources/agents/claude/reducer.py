@@ -7,6 +7,7 @@ server is being retried (nothing is written), or the end of the process.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from imi_monitor.model.agent import (
@@ -19,6 +20,7 @@ from imi_monitor.model.agent import (
     WAITING,
     AgentEvent,
     Evidence,
+    SessionFacts,
 )
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.claude.records import (
@@ -35,6 +37,7 @@ from imi_monitor.sources.agents.claude.records import (
     rows,
     text_of,
 )
+from imi_monitor.sources.agents.session_reducer import SessionReducer, TokenCounts
 
 _INTERRUPTED: Final = "[Request interrupted by user"
 _NOT_ASKED: Final = ("<command-name>", "<local-command-", "<bash-", "<system-reminder>")  # the program's own commands
@@ -48,44 +51,22 @@ _ENDS: Final = {
     "refusal": (FAILED, "the model refused to answer"),
     "model_context_window_exceeded": (FAILED, "the context window is full"),
 }
-_INHERITED: Final = (
-    "mode",
-    "prompt",
-    "turn_at",
-    "title",
-    "last_message",
-    "model",
-    "cost",
-    "version",
-    "branch",
-    "cwd",
-    "at",
-)
 _CONVERSATION: Final = ("user", "assistant", "system")
-_MOST_EVENTS = 5000  # of one poll
 _MOST_UNREADABLE = 2  # lines torn by a crash or two are no sign of a new format
 
 
-class ClaudeReducer:
+class ClaudeReducer(SessionReducer):
     """Takes in one line after the other; the attributes then describe the conversation."""
 
     def __init__(self, name: str, ledger: TokenLedger | None = None, *, subagent: bool = False) -> None:
         """`name`: of the file, for people. `subagent`: the file is a subagent's conversation."""
+        super().__init__()
         self.name = name
-        self.calls = ToolCalls()
+        self.calls = ToolCalls(self.files)
         self.tokens = TokenCounter(ledger)
         self.older_tokens: TokenCounter | None = None
-        self.version: str | None = None
-        self.model: str | None = None
-        self.branch: str | None = None
         self.cwd: str | None = None
-        self.title: str | None = None
         self.mode: str | None = None
-        self.turn_at: str | None = None
-        self.prompt: str | None = None
-        self.last_message: str | None = None
-        self.cost: float | None = None
-        self.ended_at: str | None = None
         self.at: str | None = None  # of the newest record of the conversation
         self.only_subagents = False  # the turn is over while its subagents work
         self._subagent = subagent
@@ -98,7 +79,6 @@ class ClaudeReducer:
         self._message: str | None = None
         self._unanswered = False  # the model was asked and has not answered yet
         self._maybe_last = False  # old versions do not mark the message that ends a turn
-        self._events: list[AgentEvent] = []
         self._line_at = ""
         self._handlers: dict[str, Callable[[JsonObject], list[AgentEvent]]] = {
             "user": self._user,
@@ -138,9 +118,8 @@ class ClaudeReducer:
         return handler(record)
 
     def inherit(self, older: ClaudeReducer) -> None:
-        for name in _INHERITED:
-            if getattr(self, name) is None:
-                setattr(self, name, getattr(older, name))
+        self._inherit_facts(older)
+        self.mode, self.cwd, self.at = self.mode or older.mode, self.cwd or older.cwd, self.at or older.at
         if self._state is None:
             self._state, self._since = older._state, older._since
             self._says, self._detail = older._says, older._detail
@@ -150,11 +129,10 @@ class ClaudeReducer:
         self.older_tokens = older.tokens
         self._unreadable += older._unreadable
 
-    def take_events(self) -> tuple[AgentEvent, ...]:
-        events, self._events = tuple(self._events[-_MOST_EVENTS:]), []
-        return events
-
     # -- the result ---------------------------------------------------------------------------------------------------
+
+    def known_facts(self, tokens: TokenCounts | None) -> SessionFacts:
+        return replace(super().known_facts(tokens), context_used=self.tokens.context)
 
     @property
     def has_state(self) -> bool:

@@ -12,6 +12,7 @@ from imi_monitor.model.agent import (
     COMPLETED,
     DEAD,
     NOTHING_ASKED,
+    NOTHING_KNOWN,
     RESTING,
     RUNNING,
     UNKNOWN,
@@ -302,7 +303,8 @@ class ClaudeSession:
     def _facts(self) -> SessionFacts:
         entry, reducer = self.life.entry, self.transcript.reducer if self.transcript else None
         title = (reducer and reducer.title) or (self.job and self.job.name) or (entry and entry.name) or None
-        facts = SessionFacts(
+        return replace(
+            self._transcript_facts(self.transcript) if self.transcript else NOTHING_KNOWN,
             version=self.version,
             title=title,
             started_at=entry.started_at if entry else None,
@@ -310,29 +312,14 @@ class ClaudeSession:
             subagents=self._count_subagents(),
             format_note=self._format_note(),
         )
-        return self._with_transcript(facts) if self.transcript else facts
 
-    def _with_transcript(self, facts: SessionFacts) -> SessionFacts:
-        assert self.transcript is not None
-        reducer = self.transcript.reducer
-        unknown = self.has_older or self.transcript.tokens is None  # a part of the sum would mislead
-        fresh, out, cached = (None, None, None) if unknown else self._ledger.counted
+    def _transcript_facts(self, transcript: Transcript) -> SessionFacts:
+        unknown = self.has_older or transcript.tokens is None  # a part of the sum would mislead
         below = self.subagents.files if self.subagents else ()
-        files = tuple(dict.fromkeys((*below, *self.transcript.files)))[-MOST_WRITTEN:]
         return replace(
-            facts,
-            model=reducer.model,
-            branch=reducer.branch,
-            turn_at=reducer.turn_at,
-            prompt=reducer.prompt,
-            last_message=reducer.last_message,
-            tokens_in=fresh,
-            tokens_out=out,
-            tokens_cached=cached,
-            cost_usd=reducer.cost,
-            context_used=reducer.tokens.context,
-            files=files,
-            ended_at=None if self.life.alive else self.life.left_at or reducer.ended_at,
+            transcript.reducer.known_facts(None if unknown else self._ledger.counted),
+            files=tuple(dict.fromkeys((*below, *transcript.files)))[-MOST_WRITTEN:],
+            ended_at=None if self.life.alive else self.life.left_at or transcript.reducer.ended_at,
         )
 
     def _count_subagents(self) -> int | None:

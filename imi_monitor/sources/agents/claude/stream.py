@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, WAITING, AgentEvent, SessionFacts
 from imi_monitor.model.run import NO, YES, Question
 from imi_monitor.sources.agents import fields
@@ -61,22 +63,8 @@ class ClaudeStream(StreamReader):
 
     @property
     def facts(self) -> SessionFacts:
-        one = self._reducer
-        fresh, out, cached = self._result_tokens or one.tokens.counted
-        return SessionFacts(
-            version=one.version,
-            model=one.model,
-            branch=one.branch,
-            turn_at=one.turn_at,
-            prompt=one.prompt,
-            last_message=one.last_message,
-            tokens_in=fresh,
-            tokens_out=out,
-            tokens_cached=cached,
-            cost_usd=self._cost,
-            context_used=one.tokens.context,
-            files=tuple(one.calls.files),
-        )
+        known = self._reducer.known_facts(self._result_tokens or self._reducer.tokens.counted)
+        return replace(known, cost_usd=self._cost)
 
     def _converse(self, record: JsonObject, at: str) -> None:
         self.session = records.session_id(record.get("session_id")) or self.session

@@ -15,9 +15,10 @@ from dataclasses import replace
 
 from imi_monitor.model.agent import AgentEvent, Evidence
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.claude.records import OpenCall, TokenCounts, TokenLedger
+from imi_monitor.sources.agents.claude.records import OpenCall, TokenLedger
 from imi_monitor.sources.agents.claude.reducer import ClaudeReducer
 from imi_monitor.sources.agents.foreign_files import RecordFile, Tail
+from imi_monitor.sources.agents.session_reducer import TokenCounts
 
 _WINDOW = 192 << 10
 _WIDEST = 8 << 20
@@ -67,7 +68,7 @@ class Transcript(RecordFile[ClaudeReducer]):
 
     @property
     def files(self) -> tuple[str, ...]:
-        return tuple(self.reducer.calls.files)
+        return tuple(self.reducer.files)
 
 
 class Subagent:

@@ -30,10 +30,9 @@ from imi_monitor.sources.agents.codex.record_types import (
     answers,
 )
 from imi_monitor.sources.agents.codex.records import parse
-from imi_monitor.sources.agents.foreign_files import WrittenFiles
+from imi_monitor.sources.agents.session_reducer import SessionReducer
 
 _MOST_UNMATCHED = 500
-_MOST_EVENTS = 5000  # of one poll
 _MOST_HEAD = 300  # characters of a result in which a command is said to run on
 _RUNS_ON = re.compile(r"^Process running with session ID \d+", re.MULTILINE)
 _MARKS_TURNS = re.compile(r"[1-9]|0\.(1[0-9]{2}|[2-9][0-9]{2}|[1-9][0-9]{3})\b")  # versions that record turns
@@ -43,23 +42,18 @@ _IN_A_TURN = frozenset({"message", "tool_started", "tool_finished", "waits", "pl
 _QUIET = 10.0  # seconds after which a message is taken for the end of its turn, in versions that do not record it
 
 
-class CodexReducer:
+class CodexReducer(SessionReducer):
     def __init__(self, label: str, head: ThreadContext | None = None) -> None:
         """`label`: the name of the file, for people. `head`: the first line of the file, which may not be read yet."""
+        super().__init__()
         self.context = ThreadContext()
         self.mode: str | None = None
-        self.prompt: str | None = None
-        self.message: str | None = None
         self.plan: str | None = None
         self.usage = ThreadTokens()
-        self.files = WrittenFiles()
-        self.turn_at: str | None = None
-        self.ended_at: str | None = None
         self.internal = False
         self.at: str | None = None  # of the newest record that matters
         self.unknown: dict[str, None] = {}
         self._label = label
-        self._events: list[AgentEvent] = []
         self._open: dict[str, AgentEvent] = {}
         self._background: dict[str, AgentEvent] = {}  # calls that were answered while their command runs on
         self._unmatched: dict[str, AgentEvent] = {}  # results of unread calls, or second results
@@ -94,12 +88,9 @@ class CodexReducer:
     def inherit(self, older: CodexReducer) -> None:
         self.context = _newer(older.context, self.context)
         self.usage = _newer(older.usage, self.usage)
+        self._inherit_facts(older)
         self.mode = self.mode or older.mode
-        self.prompt = self.prompt or older.prompt
-        self.message = self.message or older.message
-        self.turn_at = self.turn_at or older.turn_at
         self.internal = self.internal or older.internal
-        self.files.inherit(older.files)
         self._marks_turns = self._marks_turns or older._marks_turns
         for call, known in older._open.items():
             if call in self._unmatched:
@@ -108,10 +99,6 @@ class CodexReducer:
                 self._open = {call: known, **self._open}
         if not self._active and self._end is None and older._active:
             self._active, self.at = True, self.at or older.at
-
-    def take_events(self) -> tuple[AgentEvent, ...]:
-        events, self._events = tuple(self._events[-_MOST_EVENTS:]), []
-        return events
 
     # -- one record -----------------------------------------------------------------------------------------------
 
@@ -190,11 +177,11 @@ class CodexReducer:
         self._open.clear()
         self._retry = None
         if item.kind == "completed" and item.text:
-            self.message = item.text
+            self.last_message = item.text
 
     def _add_text(self, item: AgentEvent) -> None:
         if item.kind == "message":
-            self.message = item.text
+            self.last_message = item.text
             self._continue_turn(item.at)
         elif item.kind == "plan":
             self.plan = item.text
@@ -278,22 +265,18 @@ class CodexReducer:
 
     def facts(self, title: str | None) -> SessionFacts:
         context, usage = self.context, self.usage
-        return SessionFacts(
+        return replace(
+            self.known_facts(None),
             version=context.version,
             model=context.model,
             title=title,
             branch=context.branch,
             started_at=context.started_at,
-            ended_at=self.ended_at,
-            turn_at=self.turn_at,
-            prompt=self.prompt,
-            last_message=self.message,
             tokens_in=usage.fresh,
             tokens_out=usage.out,
             tokens_cached=usage.cached,
             context_used=usage.context,
             context_size=usage.window,
-            files=tuple(self.files),
             parent=context.parent,
             format_note=self._note(),
         )

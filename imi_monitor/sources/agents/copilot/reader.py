@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from imi_monitor import host
 from imi_monitor.model.agent import COMPLETED, NOTHING_ASKED, Evidence, SessionFacts
@@ -203,23 +203,11 @@ class CopilotSession:
     def _facts(self) -> SessionFacts:
         reducer, workspace = self._file.reducer, self._workspace
         whole = reducer.tokens is not None and not self._file.has_older  # a part of the sum would mislead
-        fresh, out, cached = reducer.tokens if whole and reducer.tokens else (None, None, None)
-        return SessionFacts(
-            version=reducer.version,
-            model=reducer.model,
+        return replace(
+            reducer.known_facts(reducer.tokens if whole else None),
             title=workspace.get("name"),
             branch=reducer.branch or workspace.get("branch"),
             started_at=reducer.started_at or fields.moment(workspace.get("created_at")),
-            ended_at=reducer.ended_at,
-            turn_at=reducer.turn_at,
-            prompt=reducer.prompt,
-            last_message=reducer.last_message,
-            tokens_in=fresh,
-            tokens_out=out,
-            tokens_cached=cached,
-            context_used=reducer.context_used,
-            context_size=reducer.context_size,
-            files=tuple(reducer.files),
             subagents=len(reducer.subagents),
             format_note=reducer.format_note() if self._stamp and self._stamp.size else None,
         )

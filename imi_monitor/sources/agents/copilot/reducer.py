@@ -24,7 +24,7 @@ from imi_monitor.model.agent import (
     ToolCall,
 )
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.foreign_files import WrittenFiles
+from imi_monitor.sources.agents.session_reducer import SessionReducer, TokenCounts
 
 _ASKING = {"ask_user": "question", "exit_plan_mode": "plan"}  # tools that are themselves a dialog
 _DIALOGS = {
@@ -48,27 +48,15 @@ _TARGETS = (
     "intention",
 )
 _VERSIONS = (1,)
-_INHERITED = ("version", "model", "branch", "turn_at", "prompt", "last_message", "context_used", "context_size")
 
 
-class CopilotReducer:
+class CopilotReducer(SessionReducer):
     def __init__(self) -> None:
+        super().__init__()
         self.cwd: str | None = None
-        self.version: str | None = None
-        self.model: str | None = None
-        self.branch: str | None = None
-        self.started_at: str | None = None
-        self.ended_at: str | None = None
-        self.turn_at: str | None = None
-        self.prompt: str | None = None
-        self.last_message: str | None = None
-        self.tokens: tuple[int, int, int] | None = None  # fresh, out, from the cache
-        self.context_used: int | None = None
-        self.context_size: int | None = None
-        self.files = WrittenFiles()
+        self.tokens: TokenCounts | None = None
         self.subagents: set[str] = set()
         self.note: str | None = None
-        self._events: list[AgentEvent] = []
         self._known = False  # an event of a known kind was read
         self._mode = "interactive"
         self._busy: tuple[str, str, str | None] | None = None  # since when, by which event, detail
@@ -84,17 +72,10 @@ class CopilotReducer:
 
     def inherit(self, older: CopilotReducer) -> None:
         """Facts only: no state of now comes from events before the part that was read first."""
-        for name in _INHERITED:
-            if not getattr(self, name):
-                setattr(self, name, getattr(older, name))
+        self._inherit_facts(older)
         self.started_at = older.started_at or self.started_at
         if older.tokens is not None:
             self._add_tokens(*older.tokens)
-        self.files.inherit(older.files)
-
-    def take_events(self) -> tuple[AgentEvent, ...]:
-        events, self._events = tuple(self._events), []
-        return events
 
     def _add_event(self, event: dict[str, Any]) -> Iterator[AgentEvent]:
         kind = fields.text(event.get("type"), 100) or ""

@@ -25,9 +25,8 @@ from imi_monitor.model.agent import (
     ToolCall,
 )
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.foreign_files import WrittenFiles
+from imi_monitor.sources.agents.session_reducer import MessageTokens, SessionReducer
 
-_MOST_EVENTS = 5000  # of one poll
 _NAMES = {
     "run_shell_command": "Bash",
     "write_file": "Write",
@@ -62,24 +61,16 @@ class StartOptions:
     unasking: bool = False  # it never asks whether it may run a tool
 
 
-class GeminiReducer:
+class GeminiReducer(SessionReducer):
     def __init__(self, label: str) -> None:
         """`label`: the name of the file, for people."""
+        super().__init__()
         self.session: str | None = None
-        self.started_at: str | None = None
         self.helper = False  # the session of a subagent
-        self.model: str | None = None
-        self.title: str | None = None
-        self.prompt: str | None = None
-        self.message: str | None = None
-        self.turn_at: str | None = None
-        self.files = WrittenFiles()
         self.unknown: dict[str, None] = {}
         self._label = label
-        self._tokens: dict[str, tuple[int, int, int]] = {}
-        self._context: int | None = None
+        self._tokens = MessageTokens()
         self._reported: set[str] = set()  # ids of events
-        self._events: list[AgentEvent] = []
         self._line_at = fields.at(0)
         self._last: Evidence | None = None
         self._words_last = False  # the newest record has words of the model
@@ -134,20 +125,12 @@ class GeminiReducer:
             self.unknown[what] = None
 
     def inherit(self, older: GeminiReducer) -> None:
-        self._add_header({"sessionId": self.session or older.session})
-        self.started_at = self.started_at or older.started_at
+        self._inherit_facts(older)
+        self.session = self.session or older.session
         self.helper = self.helper or older.helper
-        self.title, self.model = self.title or older.title, self.model or older.model
-        self.prompt, self.message = self.prompt or older.prompt, self.message or older.message
-        self.turn_at = self.turn_at or older.turn_at
-        self.files.inherit(older.files)
-        self._tokens = {**older._tokens, **self._tokens}
+        self._tokens.inherit(older._tokens)
         self._reported |= older._reported
         self._last = self._last or older._last
-
-    def take_events(self) -> tuple[AgentEvent, ...]:
-        events, self._events = tuple(self._events[-_MOST_EVENTS:]), []
-        return events
 
     # -- one message ----------------------------------------------------------------------------------------------
 
@@ -186,7 +169,7 @@ class GeminiReducer:
         self._count(ident, fields.table(message.get("tokens")))
         text = _text(message.get("content"))
         if text:
-            self.message = text
+            self.last_message = text
             self._add_event(AgentEvent("message", f"{ident}:message", at, text))
         calls = [fields.table(one) for one in fields.rows(message.get("toolCalls"))]
         if calls:
@@ -285,12 +268,9 @@ class GeminiReducer:
             self._events.append(event)
 
     def _count(self, ident: str, tokens: dict[str, Any]) -> None:
-        whole, cached = fields.number(tokens.get("input")), fields.number(tokens.get("cached")) or 0
-        if whole is None:
-            return
+        whole, cached = fields.number(tokens.get("input")), fields.number(tokens.get("cached"))
         out = (fields.number(tokens.get("output")) or 0) + (fields.number(tokens.get("thoughts")) or 0)
-        self._tokens[ident] = (max(0, whole - cached), out, cached)
-        self._context = fields.number(tokens.get("total")) or whole + out
+        self._tokens.add(ident, whole, cached, out, fields.number(tokens.get("total")))
 
     # -- the result -----------------------------------------------------------------------------------------------
 
@@ -321,24 +301,9 @@ class GeminiReducer:
         state, other = (COMPLETED, RUNNING) if quiet > _TOOL_STARTS else (RUNNING, COMPLETED)
         return replace(last, state=state, detail=None, or_else=frozenset({other}))
 
-    def facts(self, title: str | None = None) -> SessionFacts:
-        fresh, out, cached = (
-            (sum(column) for column in zip(*self._tokens.values(), strict=True)) if self._tokens else (None, None, None)
-        )
-        return SessionFacts(
-            model=self.model,
-            title=self.title or title,
-            started_at=self.started_at,
-            turn_at=self.turn_at,
-            prompt=self.prompt,
-            last_message=self.message,
-            tokens_in=fresh,
-            tokens_out=out,
-            tokens_cached=cached,
-            context_used=self._context,
-            files=tuple(self.files),
-            format_note=self._note(),
-        )
+    def facts(self) -> SessionFacts:
+        known = self.known_facts(self._tokens.counted)
+        return replace(known, context_used=self._tokens.context, format_note=self._note())
 
     def _note(self) -> str | None:
         return f"unknown (format) gemini: {', '.join(list(self.unknown)[:3])}" if self.unknown else None

@@ -21,32 +21,23 @@ from imi_monitor.model.agent import (
     ToolCall,
 )
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.foreign_files import WrittenFiles
 from imi_monitor.sources.agents.gemini.reducer import WRITERS, tool_of
+from imi_monitor.sources.agents.session_reducer import MessageTokens, SessionReducer
 
-_MOST_EVENTS = 5000  # of one poll
 _STOPPED: Final = frozenset({COMPLETED, CANCELLED})
 _WRITERS = WRITERS | {"edit"}
 
 
-class QwenReducer:
+class QwenReducer(SessionReducer):
     def __init__(self, label: str) -> None:
         """`label`: the name of the file, for people."""
+        super().__init__()
         self.session: str | None = None
         self.cwd: str | None = None
-        self.version: str | None = None
-        self.branch: str | None = None
-        self.model: str | None = None
-        self.prompt: str | None = None
-        self.message: str | None = None
-        self.turn_at: str | None = None
         self.at: str | None = None
-        self.files = WrittenFiles()
         self._label = label
-        self._tokens: dict[str, tuple[int, int, int]] = {}
-        self._context: int | None = None
+        self._tokens = MessageTokens()
         self._open: dict[str, ToolCall] = {}
-        self._events: list[AgentEvent] = []
         self._last: Evidence | None = None
         self._unreadable = 0
 
@@ -75,15 +66,10 @@ class QwenReducer:
             self._noted(fields.table(fields.table(record.get("systemPayload")).get("uiEvent")))
 
     def inherit(self, older: QwenReducer) -> None:
-        for name in ("session", "cwd", "version", "branch", "model", "prompt", "message", "turn_at", "at"):
-            setattr(self, name, getattr(self, name) or getattr(older, name))
-        self.files.inherit(older.files)
-        self._tokens = {**older._tokens, **self._tokens}
+        self._inherit_facts(older)
+        self.session, self.cwd, self.at = self.session or older.session, self.cwd or older.cwd, self.at or older.at
+        self._tokens.inherit(older._tokens)
         self._last = self._last or older._last
-
-    def take_events(self) -> tuple[AgentEvent, ...]:
-        events, self._events = tuple(self._events[-_MOST_EVENTS:]), []
-        return events
 
     def _prompted(self, ident: str, parts: list[dict[str, Any]]) -> None:
         text = _text(parts)
@@ -100,7 +86,7 @@ class QwenReducer:
         self._count(ident, used)
         text = _text(parts)
         if text is not None:
-            self.message = text
+            self.last_message = text
             self._event("message", ident, text)
         calls = [tool_of(fields.table(one["functionCall"])) for one in parts if "functionCall" in one]
         for tool in calls:
@@ -164,16 +150,14 @@ class QwenReducer:
         self._events.append(AgentEvent(kind, f"{ident}:{kind}", self.at or "", text))
 
     def _count(self, ident: str, used: dict[str, Any]) -> None:
-        read, cached = (
+        out, thought = fields.number(used.get("candidatesTokenCount")), fields.number(used.get("thoughtsTokenCount"))
+        self._tokens.add(
+            ident,
             fields.number(used.get("promptTokenCount")),
-            fields.number(used.get("cachedContentTokenCount")) or 0,
+            fields.number(used.get("cachedContentTokenCount")),
+            (out or 0) + (thought or 0),
+            fields.number(used.get("totalTokenCount")),
         )
-        out = (fields.number(used.get("candidatesTokenCount")) or 0) + (
-            fields.number(used.get("thoughtsTokenCount")) or 0
-        )
-        if read is not None:
-            self._tokens[ident] = max(0, read - cached), out, cached
-            self._context = fields.number(used.get("totalTokenCount")) or read + out
 
     # -- the result -----------------------------------------------------------------------------------------------
 
@@ -181,23 +165,12 @@ class QwenReducer:
         return self._last
 
     def facts(self, title: str | None, started_at: str | None) -> SessionFacts:
-        counts = zip(*self._tokens.values(), strict=True) if self._tokens else ()
-        fresh, out, cached = (sum(column) for column in counts) if self._tokens else (None, None, None)
         many = self._unreadable > 2  # a line that was torn by a crash is no sign of a new format
-        return SessionFacts(
-            version=self.version,
-            model=self.model,
+        return replace(
+            self.known_facts(self._tokens.counted),
             title=title,
-            branch=self.branch,
             started_at=started_at,
-            turn_at=self.turn_at,
-            prompt=self.prompt,
-            last_message=self.message,
-            tokens_in=fresh,
-            tokens_out=out,
-            tokens_cached=cached,
-            context_used=self._context,
-            files=tuple(self.files),
+            context_used=self._tokens.context,
             format_note=f"unknown (format) qwen {self.version or '?'}: lines that are no records" if many else None,
         )
 
