@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import host, programs
-from imi_monitor.actions.reviews import github_cli
+from imi_monitor.forges import github_cli
+from imi_monitor.forges.forge_program import ForgeUnavailable
 from imi_monitor.git import layout
 from imi_monitor.git.environment import git_environment, git_path, users_ssh
 from imi_monitor.git.runner import Git
@@ -277,7 +278,7 @@ def _git(planted: Planted, _patch: pytest.MonkeyPatch) -> None:
 
 
 def _gh(_planted: Planted, _patch: pytest.MonkeyPatch) -> None:
-    with suppress(github_cli.GhUnavailable):
+    with suppress(ForgeUnavailable):
         github_cli.view_pull_request(parse_address("https://github.com/a/b"), pull_request.parse("5"))
 
 

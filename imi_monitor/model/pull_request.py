@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.names import branch_problem
 from imi_monitor.model.remote_address import RemoteAddress, split_url
@@ -80,7 +79,17 @@ class PullRequest:
     is_fork: bool | None = None
     can_modify: bool | None = None
     url: str | None = None
-    state: str | None = None
+    state: str | None = None  # OPEN, MERGED or CLOSED
+    draft: bool | None = None
+    ci: str | None = None  # passed, failed, pending, or none: it has no checks
+    review: str | None = None  # approved, changes (requested) or needed
+    sha: str | None = None  # its last commit
+    landed: str | None = None  # the commit that merged it
+    updated_at: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "OPEN"
 
 
 def parse(text: str) -> PullRequestMention:

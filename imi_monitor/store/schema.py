@@ -427,6 +427,22 @@ CREATE TABLE asks (
 ) WITHOUT ROWID;
 """
 
+# Version 9: the pull requests that a forge listed last. `project` is host/owner/name, `pulls` JSON. One process asks at a
+# time: it sets `asked_at` first. `again_at` is the end of a rate limit.
+_FORGES = """
+CREATE TABLE forges (
+    project TEXT PRIMARY KEY,
+    via TEXT,
+    asked_at TEXT,
+    read_at TEXT,
+    total INTEGER NOT NULL DEFAULT 0,
+    pulls TEXT NOT NULL DEFAULT '[]',
+    problem TEXT,
+    problem_since TEXT,
+    again_at TEXT
+) WITHOUT ROWID;
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -437,6 +453,7 @@ MIGRATIONS: tuple[str, ...] = (
     _HOLDERS,
     _AGENT_NAMES,
     _RUNS,
+    _FORGES,
 )
 
 VERSION = len(MIGRATIONS)

@@ -16,8 +16,8 @@ import pytest
 from imi_monitor.actions.context import Context
 from imi_monitor.model.pull_request import parse
 from imi_monitor.store import claims, db, events, worktrees
-from tests.actions.fake_gh import FakeGh
 from tests.actions.forge import Forge
+from tests.forges.fake_gh import FakeGh
 from tests.helpers import ROOT, Ran, Repo, git, imi, imi_argv, tree_hash
 from tests.limits import LIMIT, join
 

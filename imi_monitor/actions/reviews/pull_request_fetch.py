@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from imi_monitor.actions import worktree_lookup
-from imi_monitor.actions.reviews import github_cli
+from imi_monitor.forges import forge_project
+from imi_monitor.forges.forge_program import ForgeUnavailable
 from imi_monitor.model import remote_address
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.pull_request import PullRequest, PullRequestMention
@@ -111,13 +112,13 @@ def fetch_pull_request(context: Context, repository: Repository, mention: PullRe
     info: PullRequest | None = None
     warnings: tuple[str, ...] = ()
     if mention.number is None:
-        info, warnings = _ask_gh(context, remotes[candidates[0]], mention)
+        info, warnings = _ask_forge(context, remotes[candidates[0]], mention)
         mention = replace(mention, number=info.number)
     if mention.number is None:
         return _fetch_fork(context, git, remotes, candidates[0], mention, warnings)
     offer = _find_offer(context, git, remotes, candidates, mention)
     if info is None:
-        info, warnings = _ask_gh(context, offer.url, mention)
+        info, warnings = _ask_forge(context, offer.url, mention)
     return _fetch_numbered(context, git, offer, mention, info, warnings)
 
 
@@ -179,12 +180,12 @@ def _find_offer(
     raise Refused(f"{asked} has no {mention.called} (no {', no '.join(mention.refs)})", code="no-pull-request")
 
 
-def _ask_gh(context: Context, url: str, mention: PullRequestMention) -> tuple[PullRequest, tuple[str, ...]]:
-    """The details from gh; if it fails only the number, and a warning if gh is installed."""
-    context.progress(f"asking gh about {mention.called}")
+def _ask_forge(context: Context, url: str, mention: PullRequestMention) -> tuple[PullRequest, tuple[str, ...]]:
+    """The details from gh or glab; if it fails only the number, and a warning if it is installed."""
+    context.progress(f"asking the forge about {mention.called}")
     try:
-        return github_cli.view_pull_request(remote_address.parse_address(url), mention, context.cancelled), ()
-    except github_cli.GhUnavailable as reason:
+        return forge_project.view(remote_address.parse_address(url), mention, context.cancelled), ()
+    except ForgeUnavailable as reason:
         why = str(reason)
         return PullRequest(mention.number), (f"{why}: title, author and fork are unknown",) if why else ()
 

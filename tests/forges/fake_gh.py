@@ -25,6 +25,8 @@ ANSWER: dict[str, Any] = {
 class FakeGh:
     """Put `folder` in front of PATH."""
 
+    program = "gh"
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
@@ -35,7 +37,7 @@ class FakeGh:
         return f"{self.folder}:{os.environ['PATH']}"
 
     def script(self, body: str) -> None:
-        program = self.folder / "gh"
+        program = self.folder / self.program
         program.write_text(
             f'#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done >{self.asked}\n'
             f"pwd >{self.folder}/cwd\nenv >{self.folder}/env\n{body}\n"
@@ -43,8 +45,10 @@ class FakeGh:
         program.chmod(0o755)
 
     def answers(self, **changes: Any) -> None:
-        (self.folder / "answer").write_text(json.dumps(ANSWER | changes))
-        self.script(f"cat {self.folder}/answer")
+        self.returns(ANSWER | changes)
+
+    def returns(self, tree: object) -> None:
+        self.says(json.dumps(tree).encode())
 
     def says(self, output: bytes) -> None:
         (self.folder / "answer").write_bytes(output)

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imi_monitor.actions.reviews import github_cli
+from imi_monitor.forges import github_cli
+from imi_monitor.forges.forge_program import ForgeUnavailable
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.pull_request import PullRequest, PullRequestMention, parse
 from imi_monitor.model.remote_address import parse_address
-from tests.actions.fake_gh import ANSWER, FakeGh
+from tests.forges.fake_gh import ANSWER, FakeGh
 from tests.helpers import is_running, wait_for
 
 APP = parse_address("git@github.com:acme/app.git")
@@ -41,7 +42,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGh:
 
 
 def unavailable(mention: str = "123", url: str = "git@github.com:acme/app.git", timeout: float = 20) -> str:
-    with pytest.raises(github_cli.GhUnavailable) as caught:
+    with pytest.raises(ForgeUnavailable) as caught:
         github_cli.view_pull_request(parse_address(url), parse(mention), timeout=timeout)
     return str(caught.value)
 
