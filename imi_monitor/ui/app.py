@@ -32,7 +32,7 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
-from imi_monitor.ui import command_conditions, commands, glyphs, themes
+from imi_monitor.ui import command_conditions, commands, glyphs, key_hints, themes
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.handlers.action_commands import ActionCommands
 from imi_monitor.ui.handlers.agent_commands import AgentCommands
@@ -95,6 +95,7 @@ class ImiApp(CrashSafeApp):
         super().__init__()
         self.preferences = preferences or Preferences()
         self.commands = commands.table(self.preferences.keymap, own=self.preferences.own_commands, read_only=read_only)
+        key_hints.use(self.commands)
         self.open_context = open_context
         self.engine: Engine | None = None
         self.home = HomeScreen(self._hints, self._badges, self.layout_changed, first)
@@ -308,9 +309,8 @@ class ImiApp(CrashSafeApp):
         """Return why the command cannot be carried out now; empty if it can."""
         if command_conditions.about_agent(command) and self.agent_commands.chosen is not None:
             return ""
-        return command_conditions.reason_against(
-            command, self.home.facts, self.home.selected_tree, len(self.home.marks)
-        )
+        facts, tree = self.home.facts, self.home.selected_tree
+        return key_hints.in_keys(command_conditions.reason_against(command, facts, tree, len(self.home.marks)))
 
     def action_do(self, word: str) -> None:
         """Carry out a command, from a key, a click, the palette or the help; or say why it cannot be done now."""
@@ -360,7 +360,7 @@ class ImiApp(CrashSafeApp):
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def say(self, text: str, *, bad: bool = False) -> None:
-        self.notify(text, severity="warning" if bad else "information", markup=False)
+        self.notify(key_hints.in_keys(text), severity="warning" if bad else "information", markup=False)
 
     @work(group="say")
     async def run_and_say(self, job: Callable[[], str]) -> None:

@@ -17,6 +17,7 @@ from imi_monitor.model.change import GIT, Change, changes_per_minute
 from imi_monitor.model.event_text import ShownEvent
 from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Collision, DiskUse, FileState, GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
+from imi_monitor.ui import key_hints
 from imi_monitor.ui.snapshot_facts import parse_time
 
 TYPE_GLYPHS = {"feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
@@ -238,7 +239,7 @@ def change_line(line: Change, width: int, tree: int) -> Content:
 
 def failure(sentence: str) -> Content:
     """A sentence about something that cannot be read."""
-    return Content.styled(f"? {safe(sentence, 400)}", "$error")
+    return Content.styled(f"? {safe(key_hints.in_keys(sentence), 400)}", "$error")
 
 
 def age(at: str | None, now: datetime) -> str:
@@ -283,7 +284,9 @@ def event_line(one: ShownEvent, width: int, *, named: bool = False, moment: str 
     parts = [Content.styled(f"{moment or clock(one.event.at)} ", MUTED)]
     parts += [Content.styled(f"{said.subject} ", "bold")] if said.subject else []
     parts += [Content.styled(said.verb, event_style(said.verb)), Content(said.rest)]
-    more = f" ({one.earlier} earlier)" if one.earlier else " (undo: U)" if one.restorable else ""
+    more = (
+        f" ({one.earlier} earlier)" if one.earlier else f" (undo: {key_hints.label('undo')})" if one.restorable else ""
+    )
     return Content("").join([*parts, Content.styled(more, MUTED)]).truncate(width, ellipsis=True)
 
 

@@ -20,7 +20,11 @@ Condition = Callable[[SnapshotFacts, Worktree], str]
 
 
 def _folder(_facts: SnapshotFacts, tree: Worktree) -> str:
-    return f"{_name(tree)}'s folder is missing: P forgets it, Z searches for it" if tree.missing else ""
+    return (
+        f"{_name(tree)}'s folder is missing: `imi prune` forgets it, `imi repair` searches for it"
+        if tree.missing
+        else ""
+    )
 
 
 def _claim(_facts: SnapshotFacts, tree: Worktree) -> str:
@@ -32,7 +36,7 @@ def _linked(_facts: SnapshotFacts, tree: Worktree) -> str:
 
 
 def _pull_request(_facts: SnapshotFacts, tree: Worktree) -> str:
-    return "" if tree.pr is not None else f"{_name(tree)} has no known pull request: v reviews one"
+    return "" if tree.pr is not None else f"{_name(tree)} has no known pull request: `imi review` reviews one"
 
 
 def _git_screen(_facts: SnapshotFacts, _tree: Worktree) -> str:

@@ -17,7 +17,7 @@ from imi_monitor.model.agent import WORKING
 from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Snapshot, Worktree
 from imi_monitor.model.state_words import ASKS, DEAD, FAILED, INTRUDES, SUSPENDED, WORKS, counted
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import cells
+from imi_monitor.ui import cells, key_hints
 from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
 
 
@@ -151,9 +151,13 @@ def _clickable(text: str, style: str, filter_: str) -> Content:
 def troubles(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     """Return (since, what, why) of everything that cannot be read, oldest first."""
     found = [one.failure for one in facts.snapshot.health if one.failure is not None]
-    lines = [(one.since, safe(one.what), safe(one.why, 300)) for one in found]
+    lines = [(one.since, safe(one.what), safe(key_hints.in_keys(one.why), 300)) for one in found]
     lines += [
-        (tree.failure.since, f"{safe(tree.failure.what)} of {safe(tree.key.worktree)}", safe(tree.failure.why, 300))
+        (
+            tree.failure.since,
+            f"{safe(tree.failure.what)} of {safe(tree.key.worktree)}",
+            safe(key_hints.in_keys(tree.failure.why), 300),
+        )
         for tree in facts.snapshot.worktrees
         if tree.failure is not None and not tree.missing
     ]

@@ -33,7 +33,7 @@ def of_waiting(context: Context, found: Target, claim: Claim) -> list[str]:
     owner = f"{safe(claim.agent_id)} holds it" if claim.agent_id else "it is free for the first in line"
     return [
         f"waits in line for {safe(found.name)} with {count(ahead, 'agent')} ahead; {owner}",
-        "the claim follows as soon as it is your turn; Q shows the line, and leaves it",
+        "the claim follows as soon as it is your turn; `imi queue` shows the line, and leaves it",
         "quitting the dashboard leaves the line",
     ]
 
@@ -56,7 +56,7 @@ def _earlier_claim(claim: Claim | None, wanted: ClaimRequest) -> list[str]:
     if claim is None or claim.agent_id is None:
         return []
     if claim.agent_id == wanted.agent and claim_holder.holds(claim, wanted.caller):
-        return [f"renews the claim held since {times.age_of(claim.claimed_at)} ago (epoch {claim.epoch})"]
+        return [f"renews the claim held for {times.age_of(claim.claimed_at)} (epoch {claim.epoch})"]
     state = claims.state(claim)
     if state == "dead":
         return [f"{safe(claim.agent_id)} had it and is dead"]

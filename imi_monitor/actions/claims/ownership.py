@@ -135,9 +135,7 @@ def not_yours(
     if claim is None or claim.agent_id is None:
         lost = _loss(context, claim, agent, epoch)
         return Refused(
-            advised(lost or f"{name} is not claimed", f"`imi claim {name}` claims it", "c claims it"),
-            code="not-claimed",
-            data=data,
+            f"{lost or f'{name} is not claimed'}: `imi claim {name}` claims it", code="not-claimed", data=data
         )
     if claim.agent_id == agent:
         if caller is not None and not claim_holder.holds(claim, caller) and claims.state(claim) != "dead":
@@ -146,7 +144,9 @@ def not_yours(
     lost = _loss(context, claim, agent, epoch)
     sentence = f"{lost}; {held_by(claim)}" if lost else f"{held_by(claim)}, not by {safe(agent)}"
     advice = advised(
-        sentence, "ask the owner, or wait with `imi claim --wait SECONDS`", "ask the owner, or c to wait in line"
+        sentence,
+        "ask the owner, or wait with `imi claim --wait SECONDS`",
+        "ask the owner, or `imi claim` to wait in line",
     )
     return Refused(advice, code="not-owner", data=data)
 
@@ -159,7 +159,7 @@ def _anothers(context: Context, claim: Claim, agent: str, epoch: int | None) -> 
         advised(
             f"{f'{lost}; ' if lost else ''}{sentence}",
             "prove that you are it with --session ID, or wait with `imi claim --wait SECONDS`",
-            "c to wait in line",
+            "`imi claim` to wait in line",
         ),
         code="not-owner",
         data=claim_data(claim),
@@ -171,11 +171,7 @@ def _outdated(context: Context, claim: Claim, agent: str, epoch: int | None) -> 
     name, data = safe(claim.worktree_name), claim_data(claim)
     if claims.state(claim) == "dead":
         return Refused(
-            advised(
-                f"your claim on {name} can be taken by any agent, because {death(claim)}",
-                f"`imi claim {name}` renews it",
-                "c renews it",
-            ),
+            f"your claim on {name} can be taken by any agent, because {death(claim)}: `imi claim {name}` renews it",
             code="claim-dead",
             data=data,
         )

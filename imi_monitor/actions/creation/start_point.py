@@ -217,7 +217,7 @@ def _refuse_in_use(git: Git, wanted: CreationRequest) -> None:
             continue  # HEAD of a bare repository is no checkout
         if _lock_of(wanted, path).startswith("imi trash "):
             removed = f"the branch {safe(wanted.branch)} belongs to a removed worktree"
-            sentence = advised(removed, "`imi undo` restores it", "K lists it and restores it")
+            sentence = f"{removed}: `imi trash list` lists it, `imi undo` restores it"
         else:
             taken = f"the branch {safe(wanted.branch)} is checked out in {safe(path)}"
             sentence = advised(taken, "go there, or use another --branch", "go there, or choose another name")

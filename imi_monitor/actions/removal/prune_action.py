@@ -17,7 +17,6 @@ from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.removal import safe_removal, unlisted_entries
 from imi_monitor.git import layout
 from imi_monitor.model import times
-from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import GitError, ImiError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claims, db, events, worktrees
@@ -257,8 +256,7 @@ def _outcome(findings: list[PruneFinding], warnings: list[str], *, dry_run: bool
     if not findings:
         lines = ["nothing to prune: no worktree is missing, merged or orphaned"]
     if any(finding.kind == "merged" for finding in gone) and not dry_run:
-        ways = ("`imi undo` restores the last one, `imi trash list` shows all", "U restores the last one, K shows all")
-        lines.append(advised("", *ways))
+        lines.append("`imi undo` restores the last one, `imi trash list` shows all")
     data: dict[str, object] = {
         "dry_run": dry_run,
         "pruned": [asdict(finding) for finding in gone],

@@ -113,7 +113,7 @@ class _RemovalAction(Action):
             "trunk_path": found.repository.home,
         }
         kept = f"branch {safe(trashed.branch)} is kept" if trashed.branch and not deleted.local else None
-        back = advised(message, f"`imi undo {trashed.id}` brings it back", "U brings it back")
+        back = advised(message, f"`imi undo {trashed.id}` brings it back", "`imi undo` brings it back")
         lines = [back, *([kept] if kept else []), *deleted.lines]
         warnings = [*result.warnings, *deleted.problems]
         path = found.repository.home if self._goes_home(context, found) else None
@@ -202,7 +202,7 @@ def _would(found: Target) -> str:
     return advised(
         "",
         f"would move {name} ({safe(found.path)}) to the trash; `imi undo` brings it back",
-        f"moves {name} to the trash; U brings it back",
+        f"moves {name} to the trash; `imi undo` brings it back",
     )
 
 

@@ -8,7 +8,6 @@ from imi_monitor.actions.removal import adoption, grace_period, purge, restore, 
 from imi_monitor.actions.removal.unlisted_entries import UnlistedEntry
 from imi_monitor.git import layout
 from imi_monitor.model import amounts, times
-from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claim_history, claims, operations, trash
@@ -83,7 +82,7 @@ def _claim_lines(context: Context, entry: trash.TrashEntry) -> list[str]:
     if len(grants) < 2 or not claims.is_reservation(grants[1].agent_id) or grants[0].ended != "reserved":
         return []
     line = f"claim   {safe(grants[0].agent_id)} held it until the removal and does not hold it again"
-    return [advised(line, f"`imi claim {safe(entry.worktree_name)}` claims it", "c claims it")]
+    return [f"{line}: `imi claim {safe(entry.worktree_name)}` claims it"]
 
 
 def _restore(context: Context, request: Request) -> Outcome:

@@ -8,11 +8,11 @@ from textual.content import Content
 
 from imi_monitor.actions.action import Preview
 from imi_monitor.model import times
-from imi_monitor.model.advice import on_dashboard
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.dialogs.action_run import TargetResult
+from imi_monitor.ui.key_hints import in_keys
 
 _MOST_LINES = 200
 _LONGEST_LINE = 600
@@ -93,7 +93,7 @@ def _marked(sign: str, style: str, name: str | None, text: str) -> Content:
 
 
 def _line(text: str) -> str:
-    return safe(on_dashboard(text), _LONGEST_LINE)
+    return safe(in_keys(text), _LONGEST_LINE)
 
 
 def _joined(lines: Sequence[Content]) -> Content:

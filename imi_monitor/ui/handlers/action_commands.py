@@ -43,7 +43,7 @@ class ActionCommands:
                 for tree, target in zip(about, targets, strict=True):
                     self.places.start(action, tree.key, target, values, command_log.of(self._app))
                 names = ", ".join(safe(tree.key.worktree, 60) for tree in about)
-                self._app.say(f"in line for {names}: Q shows the line")
+                self._app.say(f"in line for {names}: `imi queue` shows the line")
 
             dialog = dialog_for(action, about, self._context_of, wait, values)
             self._app.push_screen(dialog, lambda outcome: self._done(action, outcome))

@@ -71,7 +71,7 @@ class AgentsPanel(Panel):
     def empty_text(self, snapshot: Snapshot) -> str:
         if snapshot.registry.problem is not None:
             return f"{agent_cells.no_agents_text(snapshot)}; claims are unknown"
-        return f"{agent_cells.no_agents_text(snapshot)}; no claims: c claims the selected worktree"
+        return f"{agent_cells.no_agents_text(snapshot)}; no claims: `imi claim` claims the selected worktree"
 
     def height_of_row(self) -> int:
         return 2 if self._stacked else 1

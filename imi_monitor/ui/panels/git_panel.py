@@ -73,7 +73,7 @@ class GitPanel(Panel):
         lines = [Content.styled(_path(tree.path, self.room), cells.MUTED)]
         state = None if tree.missing else tree.git  # an earlier git state no longer holds
         if tree.failure is not None:
-            lines.append(Content.styled(f"? {safe(tree.failure.why)}", "$error"))
+            lines.append(cells.failure(tree.failure.why))
         if state is None:
             lines.append(cells.problem(tree))
             return lines

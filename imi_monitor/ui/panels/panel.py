@@ -13,6 +13,7 @@ from textual.style import Style
 
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key, Snapshot
+from imi_monitor.ui import key_hints
 from imi_monitor.ui.snapshot_facts import parse_time
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
@@ -100,7 +101,7 @@ class Panel(Container):
 
     def _empty_row(self, snapshot: Snapshot) -> ListRow:
         text = self.empty_text(snapshot) if self.has_been_read(snapshot) else "looking…"
-        return ListRow("", (Content.styled(text, "$text-muted"),))
+        return ListRow("", (Content.styled(key_hints.in_keys(text), "$text-muted"),))
 
     def has_been_read(self, snapshot: Snapshot) -> bool:
         """Whether the panel's source has read; an empty panel is really empty then."""

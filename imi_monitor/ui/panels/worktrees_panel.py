@@ -50,7 +50,7 @@ class WorktreesPanel(Panel):
     slot = LIST
     presets = ("list_and_agents", "list_only")
     label = "Worktrees"
-    empty_message = "no worktrees yet: n makes one"
+    empty_message = "no worktrees yet: `imi feat NAME` makes one"
     source = "worktrees"
 
     def __init__(self) -> None:

@@ -57,7 +57,7 @@ class ClaimHistoryView(RegistryView):
             rows.insert(0, ListRow("line", (Content.styled("in line", "bold"),)))
             rows.append(ListRow("held", (Content.styled("held by", "bold"),)))
         rows += [ListRow(f"epoch {one['epoch']}", grant_lines(one, now, width)) for one in _grants(data)[::-1]]
-        return rows or [message_row("it was never claimed: c claims it")]
+        return rows or [message_row("it was never claimed: `imi claim` claims it")]
 
 
 def _grants(data: dict[str, Any]) -> list[dict[str, Any]]:

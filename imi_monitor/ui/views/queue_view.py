@@ -79,7 +79,7 @@ class QueueView(RegistryView):
     def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
         waiting = sorted(data["queue"], key=lambda one: (one["repo_name"], one["worktree_name"], one["place"]))
         if not waiting:
-            return [message_row("no agent is in line: c waits in line for the selected worktree")]
+            return [message_row("no agent is in line: `imi claim` waits in line for the selected worktree")]
         return list(waiting_rows(waiting, now, width))
 
 

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.strip import Strip
 
+from imi_monitor.ui import key_hints
 from imi_monitor.ui.widgets.cursor_list import CursorList
 
 MakeLines = Callable[[], tuple[Content, ...]]
@@ -50,7 +51,7 @@ class ListRow:
 
 def message_row(text: Content | str) -> ListRow:
     """A row that says why a list is empty."""
-    return ListRow("", (Content.styled(text, "$foreground 60%") if isinstance(text, str) else text,))
+    return ListRow("", (Content.styled(key_hints.in_keys(text), "$foreground 60%") if isinstance(text, str) else text,))
 
 
 class RowList(CursorList):
