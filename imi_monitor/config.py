@@ -65,6 +65,12 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "ui.keymap": ({}, "", 'keys of the dashboard: [ui.keymap] with lines such as remove = "X"'),
     "ui.refresh_interval_ms": (1000, "", "the shortest time between two repaints of the dashboard"),
     "ui.remember": (True, "", "save order, filter and layout of the dashboard for each repository"),
+    "ui.tab_layout": (
+        "",
+        "",
+        "what a worktree's new tab has besides a shell: a layout of Zellij (name or file), or a file of tmux commands",
+    ),
+    "ui.tab_states": (True, "", "show the state of a worktree's agent in the name of its Zellij tab or tmux window"),
     "notify.when": ("unfocused", "", "when the dashboard notifies you: unfocused, always or never"),
     "notify.asking": (True, "", "notify when an agent asks"),
     "notify.intruder": (True, "", "notify when an agent works where another holds the claim"),
@@ -129,6 +135,7 @@ _TABLES = ("repositories", "commands")  # tables whose keys are names, not setti
 # Not allowed in a cluster's file, which agents can write: who claims, where data is sent, how long sessions are kept.
 USER_KEYS = (
     "ui.keymap",
+    "ui.tab_layout",
     "claims.agent",
     "claims.auto",
     "agents.programs",

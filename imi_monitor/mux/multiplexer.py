@@ -21,16 +21,19 @@ def current() -> str:
     return "zellij" if os.environ.get("ZELLIJ") else "tmux" if os.environ.get("TMUX") else ""
 
 
-def open_worktree(multiplexer: str, path: str, name: str, command: Sequence[str] = ()) -> str:
+def open_worktree(
+    multiplexer: str, path: str, name: str, command: Sequence[str] = (), *, layout: str = "", floating: bool = False
+) -> str:
     """Focus the pane that stands in the worktree, or open a new one; `command` always gets a new one.
 
+    `layout`: what a new tab or window has besides a shell. `floating`: above the other panes, where the multiplexer can.
     Returns one sentence about what was done; raises Refused with the multiplexer's error text.
     """
     if not os.path.isdir(path):
         raise Refused(f"the folder {safe(path)} does not exist any more")
     if multiplexer == "zellij":
-        return zellij.open_worktree(path, name, command)
-    return tmux.open_worktree(path, name, command)
+        return zellij.open_worktree(path, name, command, layout=layout, floating=floating)
+    return tmux.open_worktree(path, name, command, layout=layout)
 
 
 def may_have_pane(agent: Agent) -> bool:
@@ -39,7 +42,7 @@ def may_have_pane(agent: Agent) -> bool:
     return bool(pane) and not attention.has_ended(agent)
 
 
-def open_agent(multiplexer: str, agent: Agent, path: str, name: str) -> str:
+def open_agent(multiplexer: str, agent: Agent, path: str, name: str, *, layout: str = "") -> str:
     """Focus the agent's pane; if it cannot be found, open the worktree as `open_worktree` does."""
     focused = zellij.focus_agent(agent) if multiplexer == "zellij" else tmux.focus_agent(agent)
-    return focused or open_worktree(multiplexer, path, name)
+    return focused or open_worktree(multiplexer, path, name, layout=layout)

@@ -55,3 +55,8 @@ def query_multiplexer(argv: Sequence[str], env: Mapping[str, str], timeout: floa
         return run_multiplexer(*argv, env=env, timeout=timeout)
     except Refused:
         return None
+
+
+def without_sign(name: str) -> str:
+    """Return the name of a tab or window without the sign of a state in front of it: one character and a blank."""
+    return name[2:] if name[1:2] == " " and name[2:] and not name[0].isalnum() else name

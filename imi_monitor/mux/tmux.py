@@ -78,14 +78,18 @@ def list_panes(server: str, env: Mapping[str, str], *, timeout: float = _LIST_TI
 # -- open and focus -------------------------------------------------------------------------------------------------
 
 
-def open_worktree(path: str, name: str, command: Sequence[str]) -> str:
-    """Focus a pane that stands in the worktree, or open a new window; `command` always gets a new window."""
+def open_worktree(path: str, name: str, command: Sequence[str], *, layout: str) -> str:
+    """Focus a pane that stands in the worktree, or open a new window; `command` always gets a new window.
+
+    `layout` is a file of tmux commands, which run in a new window without a command.
+    """
     pane = None if command else _find_pane(path)
     if pane is not None:
         _focus_pane(pane)
         return f"{safe(name)}: the pane that is already open there"
-    window = ("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _escape(safe(name, 40)), "-c", _escape(path))
-    pane = run_multiplexer(*window, *map(_literal, command)).strip()
+    window = ("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _escape(tab_name(name)), "-c", _escape(path))
+    arranged = (";", "source-file", _literal(layout)) if layout and not command else ()
+    pane = run_multiplexer(*window, *map(_literal, command), *arranged).split("\n")[0]
     if not command:
         run_multiplexer("tmux", "set-option", "-p", "-t", pane, "@imi", _literal(path))
     return f"{safe(name)}: a new tmux window"
@@ -104,6 +108,19 @@ def focus_agent(agent: Agent) -> str | None:
         return None
     _focus_pane(pane[0])
     return f"{safe(agent.name, 60)}: its own pane"
+
+
+def tab_name(name: str) -> str:
+    return safe(name, 40)
+
+
+def list_tabs() -> list[tuple[str, str]]:
+    """Return the (id, name) of each window of the server, those that are linked into several sessions once."""
+    return list(dict.fromkeys((window, name) for window, name in _list_panes("window_id", "window_name")))
+
+
+def rename_tab(window: str, name: str) -> None:
+    run_multiplexer("tmux", "rename-window", "-t", window, "--", _escape(name))
 
 
 def _runs_below(pid: int | None, leader: int) -> bool:

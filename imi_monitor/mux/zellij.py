@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
-from imi_monitor.mux.pane import Pane, query_multiplexer, run_multiplexer
+from imi_monitor.mux.pane import Pane, query_multiplexer, run_multiplexer, without_sign
 
 Version = tuple[int, int, int]
 
 _LISTS_PANES: Version = (0, 44, 0)
 _FOCUSES_PANES: Version = (0, 44, 1)
 _LIST_TIMEOUT = 1.5  # seconds
+_EMPTY_ANSWERS = 10  # an answer may come back empty for some 0.1 s after a change; no list of ours can be empty
 _MOST_ENVIRONMENT = 1 << 20
 
 
@@ -33,13 +35,37 @@ def _parse_version(text: str) -> Version:
 
 def _parse_panes(text: str) -> list[dict[str, Any]]:
     """Return the terminal panes of `list-panes --json`, without plugins; unreadable output gives none."""
+    return [pane for pane in _parse_rows(text) if not pane.get("is_plugin")]
+
+
+def _parse_rows(text: str) -> list[dict[str, Any]]:
     try:
-        panes = json.loads(text)
+        rows = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    return (
-        [pane for pane in panes if isinstance(pane, dict) and not pane.get("is_plugin")] if type(panes) is list else []
-    )
+    return [row for row in rows if isinstance(row, dict)] if type(rows) is list else []
+
+
+def _act(*words: str) -> str:
+    return run_multiplexer("zellij", "action", *words)
+
+
+def _focus(pane: object) -> None:
+    try:
+        _act("focus-pane-id", f"terminal_{pane}")
+    except Refused as refusal:
+        if "already focused" not in refusal.sentence:
+            raise
+
+
+def _list(*words: str) -> str:
+    """Return the answer to a question whose answer is never empty; Refused if it stays empty."""
+    for _ in range(_EMPTY_ANSWERS):
+        answer = _act(*words)
+        if answer.strip():
+            return answer
+        time.sleep(0.05)
+    raise Refused(f"zellij gives no answer to {words[0]}: try again", code="no-answer")
 
 
 # -- list panes -----------------------------------------------------------------------------------------------------
@@ -102,31 +128,40 @@ def _pane_name(pid: int) -> str | None:
 # -- open and focus -------------------------------------------------------------------------------------------------
 
 
-def open_worktree(path: str, name: str, command: Sequence[str]) -> str:
+def open_worktree(path: str, name: str, command: Sequence[str], *, layout: str, floating: bool) -> str:
     """Focus a pane or tab of the worktree, or open a new tab; `command` always gets a new pane."""
-    tab = safe(name, 40).lstrip("-") or "worktree"  # a leading dash would be read as an option
+    tab = tab_name(name)
     if command:
-        new_pane = ("new-pane", "--cwd", path, "--name", tab, "--close-on-exit", "--", *command)
-        run_multiplexer("zellij", "action", *new_pane)
+        options = ("--floating",) if floating else ()
+        _act("new-pane", *options, "--cwd", path, "--name", tab, "--close-on-exit", "--", *command)
         return f"{tab}: {safe(os.path.basename(command[0]))} in a new pane"
-    version = _parse_version(run_multiplexer("zellij", "--version"))
+    version = _read_version()
     if version >= _LISTS_PANES:
         pane = _find_pane(path)
         if pane is not None:
-            by_id = ("focus-pane-id", f"terminal_{pane['id']}")
-            by_tab = ("go-to-tab-by-id", str(pane["tab_id"]))
-            run_multiplexer("zellij", "action", *(by_id if version >= _FOCUSES_PANES else by_tab))
+            if version >= _FOCUSES_PANES:
+                _focus(pane["id"])
+            else:
+                _act("go-to-tab-by-id", str(pane["tab_id"]))
             return f"{tab}: the pane that is already open there"
     # a name has no line feed, because Zellij drops control characters; it may have other separators of lines
-    if tab in run_multiplexer("zellij", "action", "query-tab-names").split("\n"):
-        run_multiplexer("zellij", "action", "go-to-tab-name", tab)
+    shown = next((one for one in _list("query-tab-names").split("\n") if without_sign(one) == tab), None)
+    if shown is not None:
+        _act("go-to-tab-name", shown)
         return f"{tab}: the tab that is already open"
     try:
-        run_multiplexer("zellij", "action", "new-tab", "--name", tab, "--cwd", path)
+        _act("new-tab", *(("--layout", layout) if layout else ()), "--name", tab, "--cwd", path)
     except Refused:  # before 0.38 a tab has a folder only with a layout
-        run_multiplexer("zellij", "action", "new-pane", "--cwd", path, "--name", tab)
+        if layout:
+            raise
+        _act("new-pane", "--cwd", path, "--name", tab)
         return f"{tab}: a new pane"
     return f"{tab}: a new tab"
+
+
+def tab_name(name: str) -> str:
+    """Return the name of a worktree's tab; a leading dash would be read as an option."""
+    return safe(name, 40).lstrip("-") or "worktree"
 
 
 def focus_agent(agent: Agent) -> str | None:
@@ -135,16 +170,32 @@ def focus_agent(agent: Agent) -> str | None:
     number = pane.removeprefix("terminal_")
     if not number.isdecimal() or session not in ("", os.environ.get("ZELLIJ_SESSION_NAME", "")):
         return None
-    if _parse_version(run_multiplexer("zellij", "--version")) < _FOCUSES_PANES:
+    if _read_version() < _FOCUSES_PANES:
         return None
-    run_multiplexer("zellij", "action", "focus-pane-id", f"terminal_{number}")
+    _focus(number)
     return f"{safe(agent.name, 60)}: its own pane"
+
+
+def list_tabs() -> list[tuple[str, str]] | None:
+    """Return the (id, name) of each tab; None before 0.44, which cannot name a tab that has not the focus."""
+    if _read_version() < _LISTS_PANES:
+        return None
+    tabs = _parse_rows(_list("list-tabs", "--json"))
+    return [(str(tab["tab_id"]), str(tab["name"])) for tab in tabs if isinstance(tab.get("tab_id"), int)]
+
+
+def rename_tab(tab: str, name: str) -> None:
+    _act("rename-tab-by-id", tab, name)
+
+
+def _read_version() -> Version:
+    return _parse_version(run_multiplexer("zellij", "--version"))
 
 
 def _find_pane(path: str) -> dict[str, Any] | None:
     """Return a running terminal pane that stands in the worktree; never imi's own pane."""
     folder, own = f"{os.path.realpath(path)}/", os.environ.get("ZELLIJ_PANE_ID", "").removeprefix("terminal_")
-    for pane in _parse_panes(run_multiplexer("zellij", "action", "list-panes", "--all", "--json")):
+    for pane in _parse_panes(_list("list-panes", "--all", "--json")):
         pane_id, cwd = pane.get("id"), pane.get("pane_cwd")
         usable = isinstance(pane_id, int) and isinstance(pane.get("tab_id"), int) and not pane.get("exited")
         if not usable or str(pane_id) == own or not isinstance(cwd, str) or not cwd:

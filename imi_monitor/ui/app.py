@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from imi_monitor.engine import Engine
     from imi_monitor.ui.crash_marker import CrashMarker
     from imi_monitor.ui.notifications import Notifier
+    from imi_monitor.ui.tab_signs import TabSigns
     from imi_monitor.ui.views import View
 
 EXIT_TIMEOUT = 1.5  # seconds that threads may take to end; what they do survives a kill
@@ -218,6 +219,8 @@ class ImiApp(CrashSafeApp):
                 self.follow_order()
                 async for snapshot in engine.snapshots():
                     self.attempt(self.notifier.update, snapshot)
+                    if self.tab_signs is not None:
+                        self.attempt(self.tab_signs.update, snapshot)
                     self.attempt(setattr, self.home, "snapshot", snapshot)
                     if self.home.paused_at is None:
                         self._draw_views()
@@ -252,6 +255,18 @@ class ImiApp(CrashSafeApp):
         from imi_monitor.ui.notifications import Notifier  # after the first paint
 
         return Notifier(self)
+
+    @cached_property
+    def tab_signs(self) -> TabSigns | None:
+        """None outside of a multiplexer."""
+        from imi_monitor.mux import multiplexer
+
+        around = multiplexer.current()
+        if not around or not self.preferences.tab_states:
+            return None
+        from imi_monitor.ui.tab_signs import TabSigns
+
+        return TabSigns(self, around)
 
     def on_app_focus(self) -> None:
         self.notifier.clear()
@@ -363,12 +378,14 @@ class ImiApp(CrashSafeApp):
         self.notify(key_hints.in_keys(text), severity="warning" if bad else "information", markup=False)
 
     @work(group="say")
-    async def run_and_say(self, job: Callable[[], str]) -> None:
+    async def run_and_say(self, job: Callable[[], str], *, opens_tab: bool = False) -> None:
         """Run something slow in a thread and show the sentence it returns."""
         try:
             self.say(await asyncio.to_thread(job))
         except ImiError as error:
             self.say(error.sentence, bad=True)
+        if opens_tab and self.tab_signs is not None:
+            self.tab_signs.show_again()
 
     def _hints(self) -> list[KeyHint]:
         """Return the key bar's entries, most important first; `next` leads while an agent asks, `help` is last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from textual.theme import BUILTIN_THEMES
@@ -24,6 +25,8 @@ class Preferences:
     keymap: Mapping[str, str] | None = None
     state_file: str = ""
     own_commands: tuple[OwnCommand, ...] = ()
+    tab_layout: str = ""  # of Zellij, or a file of tmux commands
+    tab_states: bool = False  # the signs of the agents' states in the names of tabs
 
 
 def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: str = "") -> Preferences:
@@ -46,4 +49,6 @@ def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: s
         keymap=keymap,
         state_file=state_file if settings.flag("ui.remember") else "",
         own_commands=own,
+        tab_layout=os.path.expanduser(settings.text("ui.tab_layout")),
+        tab_states=settings.flag("ui.tab_states"),
     )

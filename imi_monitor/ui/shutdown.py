@@ -48,6 +48,8 @@ def run_app(app: ImiApp, record_error: RecordError) -> int:
     finally:
         terminal.restore(leave=app.crash is not None)
         guard.stop()
+    if app.tab_signs is not None:
+        app.tab_signs.restore()
     sentence = shutdown.record()
     if sentence is not None:
         raise sentence

@@ -14,6 +14,7 @@ from imi_monitor.model.agent import Agent, SessionFacts, Truth
 from imi_monitor.model.errors import Refused
 from imi_monitor.mux import multiplexer
 from imi_monitor.mux.pane import run_multiplexer
+from imi_monitor.mux.tab_states import TabStates
 from tests.mux.multiplexer_kit import FakeZellij, RunTmux, pane_folders, tmux_server, wait_for_pane
 from tests.ui.payloads import PAYLOADS, bad_characters
 
@@ -113,6 +114,32 @@ def test_a_folder_of_a_pane_forges_no_row_of_the_list(tmux: RunTmux, tmp_path: P
     assert "new tmux window" in multiplexer.open_worktree("tmux", str(wanted), "feat-api")
     said = multiplexer.open_agent("tmux", agent_at(os.getpid(), tmux=other), str(wanted), "feat-api")
     assert "its own pane" not in said, "the agent does not run in that pane"
+
+
+def test_tmux_windows_show_the_state_and_get_their_names_back(tmux: RunTmux, tmp_path: Path) -> None:
+    for name in ("feat-api", "#{host}"):
+        (tmp_path / name).mkdir()
+        multiplexer.open_worktree("tmux", str(tmp_path / name), name)
+    tmux("new-window", "-d", "-n", "feat-api own")
+    states = TabStates("tmux")
+    states.show({"feat-api": "◆", "#{host}": "▸"})
+    assert window_names(tmux)[1:] == ["◆ feat-api", "▸ #{host}", "feat-api own"]
+    states.restore()
+    assert window_names(tmux)[1:] == ["feat-api", "#{host}", "feat-api own"]
+
+
+def window_names(tmux: RunTmux) -> list[str]:
+    return tmux("list-windows", "-a", "-F", "#{window_name}").splitlines()
+
+
+def test_a_new_tmux_window_gets_its_layout(tmux: RunTmux, tmp_path: Path) -> None:
+    layout, place = tmp_path / "two;", tmp_path / "feat-api"
+    place.mkdir()
+    layout.write_text('split-window -h -d -c "#{pane_current_path}" "sleep 300"\n')
+    multiplexer.open_worktree("tmux", str(place), "feat-api", layout=str(layout))
+    assert tmux("list-panes", "-a", "-F", "#{window_name}").splitlines().count("feat-api") == 2
+    multiplexer.open_worktree("tmux", str(place), "feat-api", ("sleep", "300"), layout=str(layout))
+    assert tmux("list-panes", "-a", "-F", "#{window_name}").splitlines().count("feat-api") == 3
 
 
 def test_a_missing_tmux_server_or_folder_is_refused_with_a_sentence(

@@ -16,11 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from imi_monitor import config
 from imi_monitor.cli import crash_log
 from imi_monitor.engine import Engine
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.preferences import from_settings
 from imi_monitor.ui.shutdown import run_app
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.payloads import PAYLOADS
@@ -58,7 +60,7 @@ def main(names: list[str]) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: waiting and publish())
         yield cast(Engine, feed)
 
-    app = ImiApp(live, no_context)
+    app = ImiApp(live, no_context, preferences=from_settings(config.read()))
     return run_app(app, crash_log.recorded)
 
 

@@ -97,4 +97,5 @@ class ActionCommands:
         around = multiplexer.current()
         if action.opens_worktree and around and new is not None and path is not None:
             # only beside the dashboard: without a multiplexer a shell would replace it
-            self._app.run_and_say(lambda: multiplexer.open_worktree(around, path, new))
+            layout = self._app.preferences.tab_layout
+            self._app.run_and_say(lambda: multiplexer.open_worktree(around, path, new, layout=layout), opens_tab=True)

@@ -92,7 +92,10 @@ class AgentCommands:
         if tree is None:
             self._app.say("it works in none of the worktrees shown here", bad=True)
         elif multiplexer.may_have_pane(agent):
-            self._app.run_and_say(lambda: multiplexer.open_agent(around, agent, tree.path, tree.key.worktree))
+            layout, name = self._app.preferences.tab_layout, tree.key.worktree
+            self._app.run_and_say(
+                lambda: multiplexer.open_agent(around, agent, tree.path, name, layout=layout), opens_tab=True
+            )
         else:
             while len(self._app.screen_stack) > 1:
                 self._app.pop_screen()

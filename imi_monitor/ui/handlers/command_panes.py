@@ -95,8 +95,8 @@ class CommandPanes:
             return
 
         def open_pane() -> str:
-            multiplexer.open_worktree(around, path, title, argv)
-            return f"{safe(title, 60)}: in a new {'pane' if around == 'zellij' else 'window'} of {around}"
+            multiplexer.open_worktree(around, path, title, argv, floating=True)
+            return f"{safe(title, 60)}: in a new {'floating pane' if around == 'zellij' else 'window'} of {around}"
 
         self._app.run_and_say(open_pane)
 

@@ -84,7 +84,11 @@ class WorktreeCommands:
             command = (program, *command[1:])
         around = "" if here else multiplexer.current()
         if around:
-            self._app.run_and_say(lambda: multiplexer.open_worktree(around, tree.path, tree.key.worktree, command))
+            layout = self._app.preferences.tab_layout
+            name = tree.key.worktree
+            self._app.run_and_say(
+                lambda: multiplexer.open_worktree(around, tree.path, name, command, layout=layout), opens_tab=True
+            )
         else:
             run_suspended(self._app, tree.path, command)
 
