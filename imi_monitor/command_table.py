@@ -97,6 +97,7 @@ VERBS: dict[str, str] = {
     "agents explain": "imi_monitor.cli.agents_command",
     "agents seen": "imi_monitor.cli.agents_command",
     "trust": "imi_monitor.actions.setup.trust_action",
+    "layout": "imi_monitor.actions.setup.layout_action",
     "doctor": "imi_monitor.actions.setup.doctor_action",
     "config": "imi_monitor.actions.setup.config_action",
     "paths": "imi_monitor.actions.setup.config_action",

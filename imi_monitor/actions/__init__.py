@@ -48,6 +48,7 @@ MODULES = (
     "imi_monitor.actions.history.describe_action",
     "imi_monitor.actions.hooks.hooks_action",
     "imi_monitor.actions.setup.trust_action",
+    "imi_monitor.actions.setup.layout_action",
     "imi_monitor.actions.setup.doctor_action",
     "imi_monitor.actions.setup.config_action",
     "imi_monitor.actions.housekeeping.backup_action",

@@ -10,6 +10,7 @@ from imi_monitor import paths
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.hooks import agent_hooks, hook_installation, hooks_action
 from imi_monitor.actions.hooks.hook_installation import HookInstallation
+from imi_monitor.actions.setup import layout_action
 from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
@@ -139,6 +140,7 @@ def _text(path: str) -> str:
 def _kept(context: Context) -> tuple[list[tuple[str, str]], list[str]]:
     """What stays and where, and why the trash is unknown."""
     places = [("configuration", paths.config_file()), ("logs and hook events", paths.state_dir())]
+    places += [("layout", layout_action.installed_path(name)) for name in layout_action.LAYOUTS]
     kept = [(what, path) for what, path in places if os.path.lexists(path)]
     if not os.path.lexists(context.database):
         return kept, []
