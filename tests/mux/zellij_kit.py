@@ -103,7 +103,7 @@ def zellij_session(
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "zellij").symlink_to(str(PROGRAM))
     config = Path.home() / ".config" / "zellij" / "config.kdl"  # one named in the environment would hide the layout
-    config.parent.mkdir(parents=True)
+    config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(_CONFIG)
     if command:
         layout = folder / "layout.kdl"
