@@ -264,6 +264,8 @@ def _any(told: _Told) -> EventSentence:
 
 _SENTENCES: dict[str, Callable[[_Told], EventSentence]] = {
     "agent.described": _described,
+    "artifact.failed": lambda told: EventSentence(told.text("file"), "was not saved", told.after("why", ": ")),
+    "artifact.saved": lambda told: EventSentence(told.who, "finished", told.after("file", " ")),
     "command.ended": _command_ended,
     "registry.restored": _about("the registry", "was restored from a backup", lambda told: told.after("reason", ": ")),
     "registry.started": _about("the registry", "was made anew"),

@@ -42,7 +42,8 @@ def main(folder: str) -> None:
         _become(folder, launch, env, gate, failure)
     os.close(failure)
     os.close(gate)
-    _write(folder, "born.json", {"pid": pid, "started": _started(pid), "boot": launch["boot"], "keeper": os.getpid()})
+    me = {"keeper": os.getpid(), "keeper_started": _started(os.getpid())}
+    _write(folder, "born.json", {"pid": pid, "started": _started(pid), "boot": launch["boot"], **me})
     if _open_gate(folder):
         os.write(opened, b"g")
     os.close(opened)  # without a byte the agent does not start

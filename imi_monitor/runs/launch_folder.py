@@ -34,6 +34,7 @@ class Birth:
     started: str
     boot: str
     keeper: int
+    keeper_started: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,13 @@ class LaunchFolder:
     def birth(self) -> Birth | None:
         found = self._read("born.json") if self._born is None else None
         if found is not None:
-            self._born = Birth(int(found["pid"]), str(found["started"]), str(found["boot"]), int(found["keeper"]))
+            self._born = Birth(
+                int(found["pid"]),
+                str(found["started"]),
+                str(found["boot"]),
+                int(found["keeper"]),
+                found.get("keeper_started"),
+            )
         return self._born
 
     def shut_gate(self) -> bool:
@@ -122,14 +129,23 @@ class LaunchFolder:
         born = self.birth()
         if born is None:
             return ProcessEnd(UNBORN)
-        found = self._read("exit.json")
-        if found is not None:
-            left = tuple((int(pid), str(started)) for pid, started in found["left"])
-            return ProcessEnd(ENDED, int(found["code"]), left)
+        recorded = self._recorded_end()
+        if recorded is not None:
+            return recorded
         if host.is_alive(None, born.boot, born.pid, born.started) is not False:
             return ProcessEnd(RUNS)
         code = _code_of_zombie(born)
-        return ProcessEnd(GONE) if code is None else ProcessEnd(ENDED, code)
+        if code is not None:
+            return ProcessEnd(ENDED, code)
+        writes = born.keeper_started is not None and host.start_time(born.keeper) == born.keeper_started
+        return self._recorded_end() or ProcessEnd(RUNS if writes else GONE)
+
+    def _recorded_end(self) -> ProcessEnd | None:
+        found = self._read("exit.json")
+        if found is None:
+            return None
+        left = tuple((int(pid), str(started)) for pid, started in found["left"])
+        return ProcessEnd(ENDED, int(found["code"]), left)
 
     # -- output -------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.run import RunVerdict
 from imi_monitor.model.session_record import stored_text
 from imi_monitor.model.text import safe
-from imi_monitor.runs import launch_folder, providers, run_claim, run_folder, run_upkeep
+from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_folder, run_upkeep
 from imi_monitor.runs.provider import Spec
 from imi_monitor.runs.run_plan import own_environment
 from imi_monitor.store import claim_requests, db, runs
@@ -52,6 +52,7 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
         _remove(folder, made)
         raise
     run_folder.write_start(row)
+    job_log.begin(row, db.read(connection, runs.by_id, plan.parent) if plan.parent else None)
     run_claim.mirror(connection, row)
     return row
 
@@ -116,6 +117,7 @@ def start(connection: sqlite3.Connection, row: RunRow) -> None:
 def adopt(connection: sqlite3.Connection, row: RunRow, born: Birth) -> None:
     """Record that the agent runs, bind its claim to its process, and send what it is to get first."""
     db.transact(connection, _mark_alive, row, born)
+    job_log.write_about(db.read(connection, runs.by_id, row.id) or row)
     folder, provider = launch_folder.folder_of(row.id), providers.by_name(row.program)
     spec = spec_of(row, folder.prompt())
     launch = provider.start(spec)
@@ -168,7 +170,9 @@ def fail(connection: sqlite3.Connection, row: RunRow, why: str) -> None:
 
     db.transact(connection, end)
     run_claim.mirror(connection, row)
-    run_folder.write_end(db.read(connection, runs.by_id, row.id) or row)
+    over = db.read(connection, runs.by_id, row.id) or row
+    run_folder.write_end(over)
+    job_log.end(over, "")
 
 
 def spec_of(row: RunRow, prompt: str) -> Spec:

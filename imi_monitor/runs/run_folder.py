@@ -1,7 +1,8 @@
 """The run folder: `AGENT_RUN_WORKSPACES/session_<time>_<id>`, where an agent leaves what does not belong into git.
 
-search_results/  work_products/  media/     for the agent
-workbench_activity/log.txt                  the commands it ran, written by imi
+work_products/  media/                      for the agent; a file in work_products is also saved (`report_observer`)
+search_results/                             what it fetched from the web, written by imi (`run_files`)
+workbench_activity/log.txt                  the commands it ran, written by imi (`run_files`)
 run.json                                    who, what and where; its end once it is over
 output.jsonl                                a link to the agent's whole output; output.jsonl.gz once the run is old
 """
@@ -14,22 +15,19 @@ import time
 from imi_monitor import paths
 from imi_monitor.fast import json_writer
 from imi_monitor.model import times
-from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from imi_monitor.git.layout import Repository
-    from imi_monitor.model.agent import AgentEvent
     from imi_monitor.store.runs import RunRow
 
 PARTS = ("search_results", "work_products", "workbench_activity", "media")
 _WORKSPACES = "AGENT_RUN_WORKSPACES"
 _OUTPUT = "output.jsonl"
 PACKED = "output.jsonl.gz"
-_LOG = os.path.join("workbench_activity", "log.txt")
-_COMMANDS = ("Bash", "shell", "run_shell_command")
+LOG = os.path.join("workbench_activity", "log.txt")
 
 
 def home_of(repository: Repository | None, configured: str) -> str:
@@ -55,7 +53,7 @@ def make(home: str, run_id: str, output: str) -> str:
 
 def remove_unused(folder: str) -> None:
     """Remove the folder of a run that did not start; what is in it already stays, with the folder."""
-    names = ("run.json", _OUTPUT, _LOG)
+    names = ("run.json", _OUTPUT, LOG)
     for name in names:
         _try(os.unlink, os.path.join(folder, name))
     for part in (*PARTS, ""):
@@ -118,33 +116,25 @@ def _write(row: RunRow, about: dict[str, object]) -> None:
         "started_at": row.started_at or row.created_at,
         **about,
     }
-    path = os.path.join(row.folder, "run.json")
+    write_json(os.path.join(row.folder, "run.json"), plain)
+
+
+def write_json(path: str, plain: dict[str, object]) -> None:
+    """Write the file whole by a rename. A copy for people and other programs: the registry has it all."""
     try:
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(json_writer.dumps(plain, 2) + "\n")
         os.rename(path + ".new", path)
     except OSError:
-        return  # the registry has it all; this copy is for people and programs that look into the folder
-
-
-def write_log(folder: str, events: Sequence[AgentEvent], *, anew: bool = False) -> None:
-    """Append the commands of these events to the log, or write it anew from all events so far."""
-    lines = [line for one in events for line in _log_lines(one)]
-    if not lines and not anew:
         return
+
+
+def append_lines(path: str, lines: Sequence[str], *, anew: bool = False) -> None:
+    """Add lines to a file, or write it anew. A copy as above; a link is not followed."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if anew else os.O_APPEND)
     try:
-        with open(os.path.join(folder, _LOG), "w" if anew else "a", encoding="utf-8", errors="replace") as file:
+        handle = os.open(path, flags, 0o600)
+        with open(handle, "w", encoding="utf-8", errors="replace") as file:
             file.writelines(f"{line}\n" for line in lines)
     except OSError:
-        return  # as above: the tool calls are rows
-
-
-def _log_lines(one: AgentEvent) -> list[str]:
-    tool = one.tool
-    if one.kind == "tool_started" and tool is not None and tool.name in _COMMANDS:
-        return [f"{one.at} [{tool.id}] $ {safe(tool.target or '', 4000)}"]
-    if one.kind == "tool_finished" and tool is not None and tool.name in (*_COMMANDS, "", "?"):
-        how = {True: "succeeded", False: "failed", None: "was cancelled"}[one.ok]
-        output = [f"    {safe(line, 4000)}" for line in (one.text or "").splitlines()]
-        return [f"{one.at} [{tool.id}] {how}", *output]
-    return []
+        return

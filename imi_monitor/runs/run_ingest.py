@@ -18,14 +18,16 @@ from imi_monitor.model.agent import DEAD, EXACT, FAILED, PLANNING, WORKING, Agen
 from imi_monitor.model.run import ALIVE, CRASHED, Question
 from imi_monitor.model.session_record import SessionRecord
 from imi_monitor.model.snapshot import Key
-from imi_monitor.runs import launch_folder, providers, run_claim, run_folder
+from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_files, run_folder
 from imi_monitor.runs.launch_folder import ProcessEnd
+from imi_monitor.runs.report_observer import ReportObserver
 from imi_monitor.store import db, runs, session_writer
 from imi_monitor.store.runs import RunRow
 
 _SLICE = 1 << 20
 _FACTS_SECONDS = 2.0  # that growing numbers may be behind in the registry
 _LONGEST_LINE = 16 << 20
+_MOST_ERRORS = 1 << 20
 _MANY = 10
 _BATCH_SECONDS = 0.7  # of many streams, one that has just said something is read again after so long, with more
 
@@ -56,6 +58,7 @@ class FollowedRun:
         self.position = 0
         self.turn_over_since: float | None = None  # uptime
         self.next_read = 0.0
+        self.reports = ReportObserver(row)
         self._recorded: tuple[object, ...] | None = None
         self._unrecorded = False  # lines were recorded since the session's facts
         self._whole_at = 0.0
@@ -72,7 +75,7 @@ class FollowedRun:
             self._take(data, whole=b"\n" not in data or self.position + len(data) >= until)
             events += self.reader.take_events()
         self.reader.take_questions()
-        run_folder.write_log(self.row.folder, events, anew=True)
+        run_files.write(self.row, events, anew=True)
 
     def _take(self, data: bytes, *, whole: bool) -> tuple[int, int]:
         """Give the complete lines to the reader, with `whole` also a torn last one; (bytes, lines)."""
@@ -186,6 +189,8 @@ class RunIngest:
     def update(self) -> bool:
         """Record what is new of every run; whether there was anything."""
         version = self._follow_open()
+        for one in self.followed.values():
+            one.reports.look(self.connection)
         news = [(one, found) for one in self._due() if (found := one.read_news()) is not None]
         if not news:
             return False
@@ -195,9 +200,12 @@ class RunIngest:
         ended = any(found.end for _, found in news)
         self._version = None if ended else (version[0], self.connection.total_changes)
         for one, found in news:
-            run_folder.write_log(one.row.folder, found.events)
+            run_files.write(one.row, found.events)
             if found.end is not None:
-                run_folder.write_end(db.read(self.connection, runs.by_id, one.row.id) or one.row)
+                over = db.read(self.connection, runs.by_id, one.row.id) or one.row
+                run_folder.write_end(over)
+                one.reports.look(self.connection, last=True)
+                job_log.end(over, one.folder.error_lines(_MOST_ERRORS))
                 run_claim.mirror(self.connection, one.row)
         return True
 

@@ -51,6 +51,7 @@ class RunPlan:
     task: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
     resumed_from: str | None = None
+    parent: str | None = None  # the run in which this one was started
 
     def environment(self, folder: str) -> dict[str, str]:
         """The agent's environment: the caller's, with what names the run."""
@@ -71,6 +72,7 @@ class RunPlan:
             "base": self.base,
             "task": self.task,
             "labels": self.labels,
+            "parent": self.parent,
         }
 
 

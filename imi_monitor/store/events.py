@@ -24,6 +24,8 @@ _TYPE = ("type", "branch_prefix", "directory_prefix")
 
 EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "agent.described": ("emoji", "role", "team"),
+    "artifact.failed": ("file", "run", "why"),
+    "artifact.saved": ("file", "run", "path"),
     "command.ended": ("name", "line", "status", "seconds"),
     "registry.restored": ("kept_as", "reason", "claims_lost"),
     "registry.started": ("replaces",),

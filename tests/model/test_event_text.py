@@ -36,6 +36,8 @@ def event(
         (event("worktree.renamed", "human:ana", **{"from": "old"}), "human:ana renamed old to feat-x"),
         (event("worktree.renamed", None, **{"from": "old"}), "old was renamed to feat-x"),
         (event("worktree.created", "human:ana"), "human:ana created feat-x"),
+        (event("artifact.saved", file="report.md", path="/r"), "claude-1 finished report.md"),
+        (event("artifact.failed", file="report.md", why="disk full"), "report.md was not saved: disk full"),
         (event("worktree.merged", None, into="main"), "feat-x was merged into main"),
         (event("worktree.purged", None), "feat-x was purged from the trash"),
         (event("worktree.synced", None, linked=2, conflicts=1), "feat-x was synced: 2 linked, 1 conflict"),

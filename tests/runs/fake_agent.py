@@ -4,7 +4,8 @@
 Client Protocol. The prompt says what happens:
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
-[[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends. Shapes: recorded from Claude Code 2.1.326 and
+[[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
+[[complain]] writes to its standard error, [[fetch]] reads a page (Claude). Shapes: recorded from Claude Code 2.1.326 and
 Codex 0.169.0.
 """
 
@@ -81,6 +82,20 @@ class FakeAgent:
     def do_leave(self) -> bool:
         subprocess.Popen(["/bin/sleep", "300"], start_new_session=True)
         self.say("left")
+        return False
+
+    def do_report(self) -> bool:
+        """Write a report in two steps; the second makes it another one."""
+        path = os.path.join(os.environ["IMI_RUN_DIR"], "work_products", "report.md")
+        with open(path, "a") as file:
+            file.write("# Report\n")
+        with open(f"{path}.tmp", "w") as file:
+            file.write("not finished")
+        return False
+
+    def do_complain(self) -> bool:
+        sys.stderr.write("the model is \x1b[31mslow\n")
+        sys.stderr.flush()
         return False
 
     def do_die(self) -> bool:
@@ -204,6 +219,13 @@ class FakeClaude(FakeAgent):
             sys.exit(0)
         self.reply(message)
         return bool(message.get("request", {}).get("subtype") == "interrupt")
+
+    def do_fetch(self) -> bool:
+        block = {"type": "tool_use", "id": "toolu_fetch", "name": "WebFetch", "input": {"url": "https://a.org/B c?"}}
+        self.assistant(block)
+        content = [{"tool_use_id": "toolu_fetch", "type": "tool_result", "content": "<p>page</p>", "is_error": False}]
+        self.emit("user", {"message": {"role": "user", "content": content}, "parent_tool_use_id": None})
+        return False
 
 
 class FakeCodex(FakeAgent):

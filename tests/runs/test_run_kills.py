@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from imi_monitor import host
 from imi_monitor.cli import command_runner
 from imi_monitor.model.errors import Refused
-from imi_monitor.runs import follower, launcher, run_recovery
+from imi_monitor.runs import follower, launch_folder, launcher, run_recovery
+from imi_monitor.runs.launch_folder import LaunchFolder
 from imi_monitor.runs.run_ingest import RunIngest
 from imi_monitor.store import db, runs
 from tests.helpers import wait_for
@@ -172,3 +174,18 @@ def test_a_failed_start_of_the_program_ends_the_run(world: RunWorld, queued: str
     row = world.run(queued)
     assert (row["status"], row["detail"]) == ("failed", "it could not be started: No such file or directory")
     assert world.imi("claims", "--json").data["claims"] == []
+
+
+def test_the_end_is_not_decided_before_the_keeper_has_recorded_it(tmp_path: Path) -> None:
+    """Between the end of the agent and the record of its keeper, which is this process here."""
+    me = host.identify_process(os.getpid())
+    born = {"pid": me.pid, "started": "1", "boot": me.boot, "keeper": me.pid, "keeper_started": me.started}
+    for keeper_started, kind in (
+        (me.started, launch_folder.RUNS),
+        ("1", launch_folder.GONE),
+        (None, launch_folder.GONE),
+    ):
+        (tmp_path / "born.json").write_text(json.dumps({**born, "keeper_started": keeper_started}))
+        assert LaunchFolder(str(tmp_path)).process().kind == kind
+    (tmp_path / "exit.json").write_text(json.dumps({"code": -9, "left": []}))
+    assert LaunchFolder(str(tmp_path)).process().code == -9

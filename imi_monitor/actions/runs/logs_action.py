@@ -7,10 +7,9 @@ import time
 
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.runs import run_lookup
-from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
-from imi_monitor.runs import launch_folder, providers, run_folder
+from imi_monitor.runs import launch_folder, log_text, providers, run_folder
 from imi_monitor.runs.run_folder import PackedOutput
 from imi_monitor.store import db, runs
 
@@ -25,16 +24,6 @@ if TYPE_CHECKING:
 _SLICE = 1 << 20
 _POLL_SECONDS = 0.1
 _DEFAULT_LINES = 200
-_SIGNS = {
-    "prompt": ">",
-    "message": " ",
-    "tool_started": "$",
-    "tool_finished": "=",
-    "waits": "?",
-    "failed": "!",
-    "cancelled": "!",
-    "completed": ".",
-}
 
 
 class LogsAction(Action):
@@ -117,16 +106,10 @@ class _OutputReader:
 
 
 def _emit(context: Context, one: AgentEvent) -> None:
-    sign, tool = _SIGNS.get(one.kind, "-"), one.tool
-    moment = times.parse(one.at)
-    clock = moment.astimezone().strftime("%H:%M:%S") if moment else "        "
-    text = str(tool) if one.kind == "tool_started" and tool else one.text or one.kind
-    if one.kind == "tool_finished":
-        text = {True: "", False: "failed: ", None: "cancelled "}[one.ok] + (one.text or "")
-    lines = [safe(line, 4000) for line in text.splitlines()] or [""]
-    shown = [f"{clock} {sign} {lines[0]}", *(f"{'':8}   {line}" for line in lines[1:])]
-    about = {"tool": str(tool)} if tool else {}
-    context.emit("\n".join(shown), {"at": one.at, "kind": one.kind, "text": one.text, "ok": one.ok, **about})
+    about = {"tool": str(one.tool)} if one.tool else {}
+    context.emit(
+        "\n".join(log_text.entry_lines(one)), {"at": one.at, "kind": one.kind, "text": one.text, "ok": one.ok, **about}
+    )
 
 
 ACTIONS = (LogsAction(),)

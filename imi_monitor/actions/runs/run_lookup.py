@@ -7,7 +7,7 @@ from imi_monitor.actions.action import Argument
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
-from imi_monitor.runs import follower
+from imi_monitor.runs import follower, job_log
 from imi_monitor.store import db, runs
 
 TYPE_CHECKING = False
@@ -72,8 +72,11 @@ def run_data(one: RunRow, asks: list[AskRow] | None = None) -> dict[str, object]
 
     plain = {name: getattr(one, name) for name in one.__dataclass_fields__ if name not in ("seq", "launch")}
     launch = json.loads(one.launch)
-    shown = {name: launch.get(name) for name in ("mode", "model", "flags", "dangerous", "base", "task", "labels")}
+    shown = {
+        name: launch.get(name) for name in ("mode", "model", "flags", "dangerous", "base", "task", "labels", "parent")
+    }
     questions = [
         {"id": each.id, "tool": each.tool, "text": each.text, "asked_at": each.asked_at} for each in asks or []
     ]
+    shown["job_log"] = job_log.path(one)
     return {**plain, "shown_state": one.shown_state, **shown, "asks": questions}

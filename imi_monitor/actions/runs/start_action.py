@@ -237,7 +237,7 @@ def _labels(request: Request) -> dict[str, str]:
 def _begin(
     context: Context, request: Request, name: str, spec: Spec, found: Target | None, before: RunRow | None = None
 ) -> Outcome:
-    from imi_monitor.runs.run_plan import RunPlan
+    from imi_monitor.runs.run_plan import RUN_VARIABLE, RunPlan
 
     agent = request.text("as") or (before.agent_id if before else f"{name}-{spec.session[:8]}")
     claimed = _claimed(context, request, found, agent, spec)
@@ -259,6 +259,7 @@ def _begin(
         task=request.text("task"),
         labels=_labels(request),
         resumed_from=before.id if before else None,
+        parent=os.environ.get(RUN_VARIABLE),
     )
     row = launcher.begin(context.connection, plan)
     launcher.start_queued(context.connection, run_limit.at_once(context.settings))
@@ -285,7 +286,7 @@ def _refuse_claim(found: Target | None, answer: ClaimAnswer, agent: str, spec: S
 def _head(found: Target | None) -> str | None:
     if found is None or found.admin_dir is None:
         return None
-    return layout.read_head(found.repository.common_dir, found.admin_dir)[1]
+    return layout.read_head(found.admin_dir, found.repository.common_dir)[1]
 
 
 def _outcome(context: Context, run_id: str, plan: RunPlan) -> Outcome:
