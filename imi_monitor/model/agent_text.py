@@ -21,18 +21,9 @@ from imi_monitor.model.agent import (
     Evidence,
     Truth,
 )
-from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, WORKS, join, styled
+from imi_monitor.model.styled_text import ERROR, MUTED, NAME, join, styled
 from imi_monitor.model.text import count, safe
 
-_STYLES = {
-    state_words.ASKS: WARNING,
-    state_words.INTRUDES: ERROR,
-    state_words.FAILED: ERROR,
-    state_words.DEAD: ERROR,
-    state_words.SUSPENDED: WARNING,
-    state_words.WORKS: WORKS,
-    state_words.IDLE: SUCCESS,
-}
 _CONFIDENCE = {LIKELY: "likely", GUESS: "a guess"}
 
 
@@ -128,7 +119,7 @@ def _table_row(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
     return (
         join((styled(safe(one.name, 30), NAME), f" {beside}" if beside else "")),
         worktree_label(one),
-        styled(describe_activity(one, 60), _STYLES.get(attention.standing(one), MUTED)),
+        styled(describe_activity(one, 60), state_words.style_of(attention.standing(one))),
         styled(state_age(one, now), MUTED),
         styled(f"{format_tokens(used)} tok" if used is not None else "", MUTED),
         styled(describe_source(one), MUTED),

@@ -20,7 +20,7 @@ _ELLIPSIS = "…"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `least` is the width it may be narrowed to (0: never narrowed).
+    """One column. `least` is the width it may be narrowed to (0: never narrowed); names lose their middle, not their end.
 
     When the table is too wide, columns with a `rank` are left out, the highest rank first.
     """
@@ -29,6 +29,7 @@ class Column:
     right: bool = False
     least: int = 0
     rank: int = 0
+    name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ def clip_middle(text: str, width: int) -> str:
         if left < 0:
             break
         tail = char + tail
-    return clip(text, width - cell_width(tail)) + tail
+    shown = clip(text, width - cell_width(tail)) + tail
+    return with_spans(shown, text.spans) if isinstance(text, StyledText) else shown
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
@@ -131,7 +133,8 @@ def _total(widths: dict[int, int]) -> int:
 def _line(columns: Sequence[Column], texts: Sequence[str], widths: dict[int, int], width: int | None) -> str:
     parts: list[str] = []
     for index, wide in widths.items():
-        parts += (pad(texts[index], wide, right=columns[index].right), " " * GAP)
+        text = clip_middle(texts[index], wide) if columns[index].name else texts[index]
+        parts += (pad(text, wide, right=columns[index].right), " " * GAP)
     line = join(parts)
     kept = line.rstrip()
     if isinstance(line, StyledText):

@@ -5,6 +5,9 @@ JSON and the registry keep the statuses of `model/agent.py`; `OF_STATUS` has the
 
 from __future__ import annotations
 
+from imi_monitor.model.styled_text import ERROR, MUTED, SUCCESS, WARNING, styled
+from imi_monitor.model.styled_text import WORKS as WORKS_STYLE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
@@ -75,3 +78,34 @@ def of_status(status: str) -> str:
 def counted(number: int, word: str) -> str:
     """Return `1 asks`, `2 ask`, `3 failed`."""
     return f"{number} {word if number == 1 else _PLURALS.get(word, word)}"
+
+
+_STYLES: Final = {
+    ASKS: WARNING,
+    INTRUDES: ERROR,
+    FAILED: ERROR,
+    DEAD: ERROR,
+    STALLED: WARNING,
+    SUSPENDED: WARNING,
+    WORKS: WORKS_STYLE,
+    QUEUED: WARNING,
+    IDLE: SUCCESS,
+    # of claims, runs, tasks and homes
+    "held": WORKS_STYLE,
+    "stale": WARNING,
+    "open": WORKS_STYLE,
+    "starting": WORKS_STYLE,
+    "completed": SUCCESS,
+    "crashed": ERROR,
+    "here": SUCCESS,
+}
+
+
+def style_of(word: str) -> str:
+    """The style of a state's word on a terminal."""
+    return _STYLES.get(word, MUTED)
+
+
+def in_style(word: str) -> str:
+    """A state's word in its style."""
+    return styled(word, style_of(word))

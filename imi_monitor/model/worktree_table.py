@@ -6,10 +6,10 @@ Unknown is None, never 0: a worktree whose status cannot be read is not clean, a
 from __future__ import annotations
 
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
-from imi_monitor.model import columns, times
+from imi_monitor.model import columns, state_words, times
 from imi_monitor.model.columns import Column
 from imi_monitor.model.state_words import UNCLAIMED
-from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, WORKS, join, styled
+from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, join, styled
 from imi_monitor.model.text import count, safe
 
 TYPE_CHECKING = False
@@ -98,9 +98,9 @@ NONE = "–"
 _STATUS = (
     Column("Host", least=6, rank=2),
     Column("Repo", least=6, rank=3),
-    Column("Name", least=12),
-    Column("Owner", least=8),
-    Column("Branch", least=10, rank=6),
+    Column("Name", least=12, name=True),
+    Column("Owner", least=8, name=True),
+    Column("Branch", least=10, rank=6, name=True),
     Column("Upstream"),
     Column("Trunk", rank=7),
     Column("Staged", right=True),
@@ -115,10 +115,10 @@ _STATUS = (
 _LIST = (
     Column("Host", least=6, rank=2),
     Column("Repo", least=6),
-    Column("Name", least=12),
+    Column("Name", least=12, name=True),
     Column("Type", rank=4),
-    Column("Owner", least=8),
-    Column("Branch", least=10, rank=3),
+    Column("Owner", least=8, name=True),
+    Column("Branch", least=10, rank=3, name=True),
     Column("State", least=8),
     Column("Path", least=16, rank=5),
 )
@@ -242,11 +242,8 @@ def _status_row(reading: WorktreeStatus, several: bool, now: datetime) -> list[s
     ]
 
 
-_OWNER_STYLES = {"held": WORKS, "stale": WARNING, "dead": ERROR, "unknown": WARNING}
-
-
 def _owner(known: ListedWorktree) -> str:
-    return styled(safe(known.owner), _OWNER_STYLES.get(known.claim_state, MUTED))
+    return styled(safe(known.owner), state_words.style_of(known.claim_state))
 
 
 def _branch(known: ListedWorktree) -> str:

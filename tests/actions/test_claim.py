@@ -333,8 +333,12 @@ class TestLists:
         assert imi("queue", cwd=repo.path).out == "no agent waits\n"
         _claim(repo, "claude-1", "--task", "T-1")
         shown = imi("claims", cwd=repo.path).out
-        for part in ("feat-x", "claude-1", "held", "T-1"):
-            assert part in shown
+        head, row = shown.splitlines()
+        assert head.split() == ["Worktree", "Owner", "State", "For", "Heartbeat", "Task"]
+        assert row.startswith("feat-x    claude-1  held ") and row.endswith("  T-1")
+        assert "\x1b[36mheld\x1b[m" in imi("claims", "--color", "always", cwd=repo.path).out
+        narrow = imi("claims", cwd=repo.path, env={"COLUMNS": "30"}).out.splitlines()
+        assert max(map(len, narrow)) <= 30 and "Heartbeat" not in narrow[0]
         imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path)
         assert "released" in imi("claims", "--history", "x", cwd=repo.path).out
         assert imi("claims", "--history", "--json", cwd=repo.path).data["count"] == 1

@@ -145,7 +145,7 @@ def test_release_can_report_the_outcome_of_its_task(registry: sqlite3.Connection
     assert wrong.code == 2 and "use one of completed, failed, cancelled" in wrong.err
     without = imi("release", "feat-x", "--agent", "claude-1", "--outcome", "failed", cwd=repo.path)
     assert without.code == 2 and "was claimed without one" in without.err
-    assert imi("claims", cwd=repo.path).out.startswith("feat-x"), "nothing was given back"
+    assert "\nfeat-x" in imi("claims", cwd=repo.path).out, "nothing was given back"
 
 
 def test_a_renewed_claim_can_start_another_task(registry: sqlite3.Connection, repo: Repo) -> None:

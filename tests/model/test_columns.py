@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imi_monitor.model.columns import Column, cell_width, clip, pad, table
+from imi_monitor.model.styled_text import NAME, StyledText, styled
 
 PRINTABLE = st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=40)
 COLUMNS = (
@@ -58,3 +59,10 @@ def test_a_narrow_table_drops_columns_by_rank_then_narrows() -> None:
     assert table(COLUMNS, [row], 30)[1] == "a-long-name      7  a-branch"
     assert table(COLUMNS, [row], 20)[1] == "a-lon…      7  a-br…"
     assert table(COLUMNS, [row], 11)[1] == "a-l…      7"
+
+
+def test_a_name_is_cut_in_its_middle_and_keeps_its_style() -> None:
+    columns = (Column("Worktree", least=10, name=True), Column("Note"))
+    line = table(columns, [[styled("feat-payments-for-europe", NAME), "held"]], 18)[1]
+    assert line == "feat-pay…ope  held"
+    assert isinstance(line, StyledText) and line.spans == ((0, 12, NAME),)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.status import status_action
-from imi_monitor.model import names, times
+from imi_monitor.model import names, state_words, times
 from imi_monitor.model.attempt import NEXT_TASK
 from imi_monitor.model.columns import Column, table
-from imi_monitor.model.text import count, safe
+from imi_monitor.model.styled_text import MUTED, NAME, styled
+from imi_monitor.model.text import safe
 from imi_monitor.store import claim_history, claim_queue, claims
 
 TYPE_CHECKING = False
@@ -32,23 +33,40 @@ _ENDINGS = {
 }
 
 
-# without titles; the texts are those of `_columns`, `_waiter_columns` and `_grant_columns`
-_NAME, _AGENT, _TASK, _REPO = (
-    Column("", least=10),
-    Column("", least=8),
-    Column("", least=6, rank=3),
-    Column("", least=4, rank=4),
+_NAME, _OWNER, _TASK = (
+    Column("Worktree", least=10, name=True),
+    Column("Owner", least=8, name=True),
+    Column("Task", least=6, rank=3),
 )
-_CLAIM = (_NAME, _AGENT, Column(""), Column(""), Column("", rank=2), _TASK, Column("", rank=1), _REPO)
-_WAITER = (_NAME, Column(""), _AGENT, Column(""), Column("", rank=1), Column("", least=8, rank=2), _TASK, _REPO)
+_REPO = Column("Repository", least=4, rank=4)
+_CLAIM = (
+    _NAME,
+    _OWNER,
+    Column("State"),
+    Column("For", right=True),
+    Column("Heartbeat", right=True, rank=2),
+    _TASK,
+    Column("In line", right=True, rank=1),
+    _REPO,
+)
+_WAITER = (
+    _NAME,
+    Column("Place", right=True),
+    Column("Agent", least=8, name=True),
+    Column("Waits", right=True),
+    Column("State", rank=1),
+    Column("Behind", least=8, rank=2),
+    _TASK,
+    _REPO,
+)
 _GRANT = (
     _NAME,
-    Column(""),
-    _AGENT,
-    Column("", rank=1),
-    Column(""),
-    Column("", least=8),
-    Column("", least=8, rank=2),
+    Column("Epoch", right=True, rank=5),
+    _OWNER,
+    Column("From", rank=1),
+    Column("For", right=True),
+    Column("End", least=8),
+    Column("Reason", least=8, rank=2),
     _TASK,
     _REPO,
 )
@@ -73,7 +91,8 @@ class ClaimsAction(Action):
         found = claims.list_held(context.connection, context.repo_filter(request))
         waiting = claim_queue.list_waiters(context.connection)
         entries = [_entry(claim, waiting) for claim in found]
-        rows = [_columns(claim, waiting) for claim in found]
+        several = len({claim.repo_name for claim in found}) > 1
+        rows = [_columns(claim, waiting, several) for claim in found]
         lines = table(_CLAIM, rows, status_action.terminal_width()) or ["nothing is claimed"]
         return Outcome(lines, {"claims": entries, "count": len(entries)})
 
@@ -96,12 +115,13 @@ class QueueAction(Action):
         line = [waiter for waiter in claim_queue.list_waiters(context.connection, repo_name, name) if not waiter.gone]
         held = {claim.key: claim for claim in claims.list_held(context.connection, repo_name)}
         places: dict[tuple[str, str], int] = {}
+        several = len({waiter.repo_name for waiter in line}) > 1
         entries, rows = [], []
         for waiter in line:
             key = (waiter.repo_name, waiter.worktree_name)
             places[key] = places.get(key, 0) + 1
             entries.append(_waiter_data(waiter, places[key], held.get(key)))
-            rows.append(_waiter_columns(waiter, places[key], held.get(key)))
+            rows.append(_waiter_columns(waiter, places[key], held.get(key), several))
         lines = table(_WAITER, rows, status_action.terminal_width()) or ["no agent waits"]
         return Outcome(lines, {"queue": entries, "count": len(entries)})
 
@@ -115,8 +135,9 @@ def _history(context: Context, request: Request) -> Outcome:
     grants = claim_history.list_grants(context.connection, repo_name, name, limit)
     by_epoch = {(grant.repo_name, grant.worktree_name, grant.epoch): grant for grant in grants}
     endings = [_ending(grant, by_epoch) for grant in grants]
+    several = len({grant.repo_name for grant in grants}) > 1
     rows = [
-        _grant_columns(*pair)
+        _grant_columns(*pair, several)
         for pair in zip(grants, endings, strict=True)
         if not claims.is_reservation(pair[0].agent_id)
     ]
@@ -159,18 +180,18 @@ def _entry(claim: Claim, waiting: list[WaiterRow]) -> dict[str, object]:
     return {**ownership.claim_data(claim), "waiting": _waiting(claim, waiting)}
 
 
-def _columns(claim: Claim, waiting: list[WaiterRow]) -> list[str]:
+def _columns(claim: Claim, waiting: list[WaiterRow], several: bool) -> list[str]:
     number = _waiting(claim, waiting)
     silent = claims.silent_seconds(claim)
     return [
-        safe(claim.worktree_name),
+        styled(safe(claim.worktree_name), NAME),
         safe(claim.agent_id or ""),
-        claims.state(claim),
-        times.age_of(claim.claimed_at),
-        f"heard {times.age(silent)} ago" if silent is not None else "",
+        state_words.in_style(claims.state(claim)),
+        styled(times.age_of(claim.claimed_at), MUTED),
+        styled(f"{times.age(silent)} ago" if silent is not None else "", MUTED),
         safe(claim.task_id or "", 40),
-        f"{count(number, 'waits', 'wait')}" if number else "",
-        safe(claim.repo_name),
+        str(number) if number else "",
+        safe(claim.repo_name) if several else "",
     ]
 
 
@@ -178,20 +199,18 @@ def _waiting(claim: Claim, waiting: list[WaiterRow]) -> int:
     return sum((waiter.repo_name, waiter.worktree_name) == claim.key and not waiter.gone for waiter in waiting)
 
 
-def _waiter_columns(waiter: WaiterRow, place: int, holder: Claim | None) -> list[str]:
-    suspended = "" if waiter.ready else "suspended"
-    behind = (
-        f"{safe(holder.agent_id or '?')} has held it for {times.age_of(holder.claimed_at)}" if holder else "it is free"
-    )
+def _waiter_columns(waiter: WaiterRow, place: int, holder: Claim | None, several: bool) -> list[str]:
+    suspended = "" if waiter.ready else state_words.SUSPENDED
+    behind = f"{safe(holder.agent_id or '?')}, for {times.age_of(holder.claimed_at)}" if holder else "it is free"
     return [
-        safe(waiter.worktree_name),
+        styled(safe(waiter.worktree_name), NAME),
         str(place),
         safe(waiter.agent_id),
-        f"waits {times.age_of(waiter.enqueued_at)}",
-        suspended,
-        behind,
+        styled(times.age_of(waiter.enqueued_at), MUTED),
+        state_words.in_style(suspended),
+        styled(behind, MUTED),
         safe(waiter.task_id or "", 40),
-        safe(waiter.repo_name),
+        safe(waiter.repo_name) if several else "",
     ]
 
 
@@ -211,18 +230,18 @@ def _waiter_data(waiter: WaiterRow, place: int, holder: Claim | None) -> dict[st
     }
 
 
-def _grant_columns(grant: ClaimGrant, ending: str) -> list[str]:
+def _grant_columns(grant: ClaimGrant, ending: str, several: bool) -> list[str]:
     begun = grant.claimed_at[:19].replace("T", " ")
     return [
-        safe(grant.worktree_name),
+        styled(safe(grant.worktree_name), NAME),
         str(grant.epoch),
         safe(grant.agent_id),
-        begun,
+        styled(begun, MUTED),
         times.age(_held_seconds(grant)),
         ending,
-        safe(grant.reason or "", 80),
+        styled(safe(grant.reason or "", 80), MUTED),
         safe(grant.task_id or "", 40),
-        safe(grant.repo_name),
+        safe(grant.repo_name) if several else "",
     ]
 
 

@@ -10,9 +10,10 @@ from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, 
 from imi_monitor.actions.history import session_timeline
 from imi_monitor.actions.registry_outage import follow_commits
 from imi_monitor.actions.status import status_action
-from imi_monitor.model import amounts, names, times
+from imi_monitor.model import amounts, names, state_words, times
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.styled_text import NAME, styled
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_history, db, session_events, sessions
 from imi_monitor.store.registry_identity import RegistryIdentity
@@ -35,8 +36,8 @@ LIMIT = Option(
 AGENT = Option("agent", "only of this agent or program: claude-1, codex", value="NAME")
 _COLUMNS = (
     Column("Id"),
-    Column("Agent", least=6),
-    Column("Worktree", least=8),
+    Column("Agent", least=6, name=True),
+    Column("Worktree", least=8, name=True),
     Column("State"),
     Column("For", right=True),
     Column("Began", rank=2),
@@ -201,8 +202,8 @@ def _row(one: SessionRow, short: str, many: bool) -> list[str]:
     return [
         safe(short),
         safe(agent_name(one), 40),
-        safe(one.worktree_name or "", 60),
-        one.state_word,
+        styled(safe(one.worktree_name or "", 60), NAME),
+        state_words.in_style(one.state_word),
         times.age_of(one.ended_at or one.status_at),
         times.age_of(one.began_at),
         f"{tokens:,}" if known else "–",

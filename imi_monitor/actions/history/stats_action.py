@@ -17,6 +17,7 @@ from imi_monitor.model.attempt import OUTCOMES
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.session_status import INTERRUPTED, SessionTime, add_known, measure_session_time
+from imi_monitor.model.styled_text import NAME, styled
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents, attempts, db, sessions
 
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 _DAYS = 7
 _BY = ("agent", "team", "worktree")
 _COLUMNS = (
-    Column("Agent", least=6),
+    Column("Agent", least=6, name=True),
     Column("Team", least=4, rank=8),
-    Column("Worktree", least=8),
+    Column("Worktree", least=8, name=True),
     Column("Tasks"),
     Column("Done", right=True),
     Column("Sessions", right=True),
@@ -209,7 +210,7 @@ def _row(group: StatsGroup, many: bool) -> list[str]:
     return [
         safe(group.agent or ("" if group.team or group.worktree_name else "all"), 40),
         safe(group.team or "", 40),
-        safe(group.worktree_name or "", 60),
+        styled(safe(group.worktree_name or "", 60), NAME),
         *_tasks(group.tasks),
         str(group.sessions),
         str(group.turns),

@@ -8,10 +8,11 @@ from imi_monitor.actions.claims.claims_action import end_text
 from imi_monitor.actions.history import sessions_action
 from imi_monitor.actions.status import status_action
 from imi_monitor.model import attempt as model
-from imi_monitor.model import times
+from imi_monitor.model import state_words, times
 from imi_monitor.model.agent import FAILED
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.styled_text import NAME, styled
 from imi_monitor.model.text import safe
 from imi_monitor.store import attempts, db, sessions
 from imi_monitor.store.attempts import Attempt, AttemptFilter
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("Task", least=10),
-    Column("Agent", least=14),
+    Column("Agent", least=14, name=True),
     Column("Role", least=4, rank=4),
     Column("Team", least=4, rank=3),
-    Column("Worktree", least=8),
+    Column("Worktree", least=8, name=True),
     Column("Outcome"),
     Column("For", right=True),
     Column("Began", rank=1),
@@ -130,8 +131,8 @@ def _row(one: Attempt, short: dict[int, str], many: bool) -> list[str]:
         name_with_emoji(one.agent_id, one.described),
         safe(one.described.role or "", 40),
         safe(one.described.team or "", 40),
-        safe(one.worktree_name, 60),
-        one.outcome,
+        styled(safe(one.worktree_name, 60), NAME),
+        state_words.in_style(one.outcome),
         time_format.span(_seconds(one)),
         time_format.clock(one.started_at),
         _ending(one),

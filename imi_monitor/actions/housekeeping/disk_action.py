@@ -16,6 +16,7 @@ from imi_monitor.git import layout
 from imi_monitor.model import amounts, columns, times
 from imi_monitor.model.columns import Column
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.styled_text import MUTED, NAME, styled
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import trash
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 WORKTREE, TRASH, GIT = "worktree", "trash", "git"
 _COLUMNS = (
     Column("Repository", least=8, rank=2),
-    Column("Name", least=8),
+    Column("Name", least=8, name=True),
     Column("Kind"),
     Column("Size", right=True),
     Column("Files", right=True, rank=1),
@@ -66,12 +67,12 @@ class DiskRow:
     def cells(self, several: bool) -> list[str]:
         return [
             safe(self.repo) if several else "",
-            safe(self.name),
+            styled(safe(self.name), NAME),
             self.kind,
             amounts.size(self.usage.size),
             amounts.count(self.usage.files),
             times.age_of(self.changed_at),
-            safe(self.path, 4096),
+            styled(safe(self.path, 4096), MUTED),
         ]
 
 

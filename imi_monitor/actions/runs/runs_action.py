@@ -5,9 +5,10 @@ from __future__ import annotations
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.runs import run_lookup
 from imi_monitor.actions.status import status_action
-from imi_monitor.model import times
+from imi_monitor.model import state_words, times
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.run import QUEUED
+from imi_monitor.model.styled_text import MUTED, NAME, styled
 from imi_monitor.model.text import safe
 from imi_monitor.runs import run_stop
 from imi_monitor.store import db, runs
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 _DEFAULT_LIMIT = 50
 _COLUMNS = (
     Column("Run"),
-    Column("Agent", least=8),
-    Column("Worktree", least=8),
+    Column("Agent", least=8, name=True),
+    Column("Worktree", least=8, name=True),
     Column("State"),
     Column("For", right=True),
     Column("Mode", rank=3),
@@ -85,9 +86,9 @@ def _row(one: RunRow, asks: list[AskRow], place: int | None) -> list[str]:
     return [
         one.short,
         safe(one.agent_id, 40),
-        safe(one.worktree_name or "", 60),
-        one.shown_state if place is None else f"queued, place {place}",
-        times.age_of(one.ended_at or one.started_at or one.created_at),
+        styled(safe(one.worktree_name or "", 60), NAME),
+        styled(one.shown_state if place is None else f"queued, place {place}", state_words.style_of(one.shown_state)),
+        styled(times.age_of(one.ended_at or one.started_at or one.created_at), MUTED),
         mode,
         safe((said or one.prompt or "").split("\n")[0], 200),
     ]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.status import status_action
 from imi_monitor.model import names
+from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.styled_text import NAME, styled
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, worktree_types
 
@@ -28,8 +31,8 @@ class ListTypesAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
         found = db.read(context.connection, worktree_types.list_types)
-        width = max((len(kind.name) for kind in found), default=0)
-        lines = [f"{safe(kind.name):<{width}}  {_described(kind)}" for kind in found]
+        rows = [[styled(safe(kind.name), NAME), _described(kind)] for kind in found]
+        lines = table((Column("Type"), Column("Worktrees", least=20)), rows, status_action.terminal_width())
         return Outcome(lines, {"types": [_data(kind) for kind in found], "count": len(found)})
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Outcome
-from imi_monitor.model import columns, times
+from imi_monitor.model import columns, state_words, times
 from imi_monitor.model.columns import Column
-from imi_monitor.model.styled_text import MUTED, NAME, SUCCESS, WARNING, styled
+from imi_monitor.model.styled_text import MUTED, NAME, styled
 from imi_monitor.model.text import count, safe
 
 TYPE_CHECKING = False
@@ -26,7 +26,6 @@ _COLUMNS = (
     Column("Agents", right=True),
     Column("Note", least=8, rank=1),
 )
-_STYLES = {"here": SUCCESS, "offline": MUTED}
 
 
 class HostsAction(Action):
@@ -62,7 +61,7 @@ def _row(home: HomeState) -> list[str]:
     return [
         styled(safe(home.label) + (" (this one)" if home.own else ""), NAME),
         safe(home.user),
-        styled(home.state, _STYLES.get(home.state, WARNING)),
+        state_words.in_style(home.state),
         f"{times.age_of(home.seen)} ago" if home.seen else "now",
         times.age_of(home.since),
         safe(home.version),

@@ -6,8 +6,10 @@ import shlex
 
 from imi_monitor.actions import own_commands, worktree_lookup, worktree_program
 from imi_monitor.actions.action import Action, Argument, Outcome
-from imi_monitor.actions.status import worktree_git
+from imi_monitor.actions.status import status_action, worktree_git
+from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.styled_text import NAME, styled
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -119,10 +121,9 @@ def _listed(found: list[AvailableCommand]) -> Outcome:
         }
         for one in found
     ]
-    width = max((len(one.command.name) for one in found), default=0)
-    lines = [
-        f"{one.command.name:<{width}}  {one.command.key or '-':<6}  {one.command.help}{_remark(one)}" for one in found
-    ]
+    cells = [[styled(one.command.name, NAME), one.command.key, one.command.help, _remark(one)] for one in found]
+    columns = (Column("Command"), Column("Key"), Column("What it does", least=20), Column("Note", least=12))
+    lines = table(columns, cells, status_action.terminal_width())
     none = (
         'no commands: declare one in your config file (`imi paths`): [commands] with lines such as test = "make test"'
     )
@@ -130,8 +131,8 @@ def _listed(found: list[AvailableCommand]) -> Outcome:
 
 
 def _remark(one: AvailableCommand) -> str:
-    origin = "" if one.origin == "user" else "  (of the repository)"
-    return f"{origin}  ({one.why_not})" if one.why_not else origin
+    origin = "" if one.origin == "user" else "of the repository"
+    return "; ".join(filter(None, (origin, one.why_not)))
 
 
 ACTIONS = (CommandAction(), CommandsAction(), ExecAction())
