@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     RefuseLost = Callable[[str, str], None]  # (real path, what is the matter with it)
     FileIdentity = tuple[int, int, int | None, int | None]
-    FileStamp = tuple[FileIdentity | None, int, int, int, bool]
+    FileStamp = tuple[FileIdentity | None, int, int, int, bool, bool]
 
 # File systems on which SQLite's locks and shared memory do not work; each kind has lost registries.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "virtiofs", "fuse", "afs", "ceph", "lustre", "gfs", "gluster", "ocfs2", "vboxsf")
@@ -83,18 +83,18 @@ def is_at(path: str, identity: FileIdentity | None) -> bool:
 
 
 def stamp(path: str, real: str) -> FileStamp | None:
-    """What stays the same unless another opening may end differently; None if that cannot be said yet.
+    """What stays the same unless another opening may end differently; None if there is no file.
 
     The log grows with each commit, the file itself changes only when a checkpoint, or another program, writes into it.
+    The stamp of a file that was just written changes once more: another write may leave the same times.
     """
     try:
         info = os.stat(path)
     except OSError:
         return None
-    if max(info.st_mtime_ns, info.st_ctime_ns) > times.clock() - _SAME_TIME_NS:
-        return None  # another write may leave the same times
+    is_settled = max(info.st_mtime_ns, info.st_ctime_ns) <= times.clock() - _SAME_TIME_NS
     access = os.access(os.path.dirname(real), os.W_OK | os.X_OK) and os.access(path, os.R_OK | os.W_OK)
-    return identify(path, real), info.st_mtime_ns, info.st_ctime_ns, info.st_size, access
+    return identify(path, real), info.st_mtime_ns, info.st_ctime_ns, info.st_size, access, is_settled
 
 
 def _inode(path: str) -> int | None:

@@ -74,6 +74,29 @@ def test_a_connection_is_kept_while_the_file_is_the_same(path: Path, followed: F
     assert followed.connection() is not kept
 
 
+def test_a_checkpoint_opens_the_file_again_only_twice(path: Path) -> None:
+    """At once, and when another write would leave another time; not at each use in between."""
+    opened: list[bool] = []
+
+    def connect(create: bool) -> sqlite3.Connection:
+        opened.append(create)
+        return db.connect(str(path), create=create)
+
+    followed = FollowedRegistry(str(path), connect)
+    age(path)
+    read(followed)
+    opened.clear()
+    write(path, "second")
+    registry_faults.settle(path)
+    for _ in range(20):
+        read(followed)
+    age(path)
+    for _ in range(20):
+        read(followed)
+    assert 1 <= len(opened) <= 2
+    followed.close()
+
+
 @pytest.mark.parametrize(
     ("fault", "code"),
     [

@@ -55,6 +55,7 @@ _KINDS: tuple[tuple[int, FileEventKind], ...] = (
 )
 Place = tuple[str, str]  # (root, folder)
 _SLICE = 200  # folders added before the event loop runs again
+_REST = 0.003  # seconds between two reads of the queue: one commit of the registry causes twenty events
 _MOST_AT_ONCE = 20_000  # events of one read that are delivered; the rest only removes watches
 
 
@@ -73,6 +74,7 @@ class InotifyWatcher(FileWatcher):
         self._watches: dict[str, dict[str, int]] = {}  # root -> folder -> watch
         self._stall = stall or StallDetector()
         self._limit_reached: str | None = None
+        self._rest: asyncio.TimerHandle | None = None
 
     @property
     def watches(self) -> int:
@@ -80,11 +82,13 @@ class InotifyWatcher(FileWatcher):
         return len(self._folders)
 
     async def start(self) -> None:
-        asyncio.get_running_loop().add_reader(self._queue.fileno(), self._read)
+        self._resume()
         self._stall.start(lambda why: self._report_loss(self._roots.values(), why))
 
     async def close(self) -> None:
         self._stall.stop()
+        if self._rest is not None:
+            self._rest.cancel()
         asyncio.get_running_loop().remove_reader(self._queue.fileno())
         self._queue.close()
 
@@ -153,7 +157,14 @@ class InotifyWatcher(FileWatcher):
         except OSError:
             return  # the kernel removed it already
 
+    def _resume(self) -> None:
+        asyncio.get_running_loop().add_reader(self._queue.fileno(), self._read)
+
     def _read(self) -> None:
+        """Deliver what is in the queue. The events that follow at once are delivered together, after a rest."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._queue.fileno())
+        self._rest = loop.call_later(_REST, self._resume)
         self._stall.check()
         batches: dict[str, list[FileEvent]] = {}
         seen = 0
