@@ -28,6 +28,8 @@ class HomeReaders:
         self._own = make()
         self._others: dict[Home, AgentReader] = {}
         self._homes: dict[tuple[tuple[str, str], ...], Home] = {}  # by environment: paths are resolved once
+        self._grouped_for: tuple[Sequence[AgentProcess], Home] | None = None
+        self._grouped: dict[Home, list[AgentProcess]] = {}
 
     @property
     def has_more(self) -> bool:
@@ -45,10 +47,7 @@ class HomeReaders:
     def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         given = {**{name: context.env.get(name, "") for name in self._names}, "HOME": context.home}
         mine = self._home(tuple(given.items()))
-        groups: dict[Home, list[AgentProcess]] = {home: [] for home in self._others}
-        for process in context.processes_of(self.cli):
-            home = mine if process.environment is None else self._home(process.environment)
-            groups.setdefault(home, []).append(process)
+        groups: dict[Home, list[AgentProcess]] = {home: [] for home in self._others} | self._groups(context, mine)
         if groups.keys() <= {mine}:
             return self._own.read(context, touched)
         found = list(self._own.read(replace(context, processes=tuple(groups.pop(mine, ()))), touched))
@@ -59,6 +58,16 @@ class HomeReaders:
             reader = self._others.setdefault(home, self._make()) if new else self._others[home]
             found += reader.read(_at_home(context, home, processes), None if new else touched)
         return found
+
+    def _groups(self, context: ReadContext, mine: Home) -> dict[Home, list[AgentProcess]]:
+        """The processes by their homes, grouped again after a scan that found others."""
+        known = self._grouped_for
+        if known is None or known[0] is not context.processes or known[1] != mine:
+            self._grouped_for, self._grouped = (context.processes, mine), {}
+            for process in context.processes_of(self.cli):
+                home = mine if process.environment is None else self._home(process.environment)
+                self._grouped.setdefault(home, []).append(process)
+        return self._grouped
 
     def _home(self, environment: tuple[tuple[str, str], ...]) -> Home:
         known = self._homes.get(environment)

@@ -26,44 +26,69 @@ class SeenAgent:
 
 
 class SightingMerge:
-    """Merges the sightings of one poll. Groups that consist of the same objects as before are not merged again.
-
-    Most sightings are those of the last poll: with 40 agents this saves 0.24 of 0.54 ms per poll.
+    """Merges the sightings of one poll. Only groups with another object than before are merged again, and the sightings
+    are grouped again only if one of them names another session or process: most of them are those of the last poll.
     """
 
     def __init__(self) -> None:
+        self._sightings: list[Sighting] = []  # of the last poll
+        self._groups: dict[object, list[int]] = {}  # by session or process: places in `_sightings`
         self._merged: dict[object, tuple[list[Sighting], Sighting]] = {}  # by session or process: parts, result
 
     def merge(self, sightings: Iterable[Sighting]) -> list[Sighting]:
         """One sighting per agent, in the order in which the agents were first named."""
-        before, self._merged = self._merged, {}
-        for name, group in _group(sightings).items():
-            known = before.get(name)
-            reuse = known is not None and len(known[0]) == len(group) and all(map(is_, known[0], group))
-            self._merged[name] = known if known is not None and reuse else (group, _merge(group))
+        before, self._sightings = self._sightings, list(sightings)
+        changed = {
+            place for place, pair in enumerate(zip(before, self._sightings, strict=False)) if pair[0] is not pair[1]
+        }
+        is_other = len(before) != len(self._sightings)
+        if is_other or any(_grouping(before[place]) != _grouping(self._sightings[place]) for place in changed):
+            self._groups = _group(self._sightings)
+            known, self._merged = self._merged, {}
+            for name, places in self._groups.items():
+                self._merged[name] = self._merge(places, known.get(name))
+        elif changed:
+            for name, places in self._groups.items():
+                if not changed.isdisjoint(places):
+                    self._merged[name] = self._merge(places, None)
         return [merged for _, merged in self._merged.values()]
 
+    def _merge(
+        self, places: Sequence[int], known: tuple[list[Sighting], Sighting] | None
+    ) -> tuple[list[Sighting], Sighting]:
+        group = [self._sightings[place] for place in places]
+        if known is not None and len(known[0]) == len(group) and all(map(is_, known[0], group)):
+            return known
+        return group, _merge(group)
 
-def _group(sightings: Iterable[Sighting]) -> dict[object, list[Sighting]]:
+
+_grouping = attrgetter("cli", "session", "pid", "alive")  # what decides to which agent a sighting belongs
+
+
+def _group(sightings: Sequence[Sighting]) -> dict[object, list[int]]:
     """A process without a session belongs to the living session that names its pid, else it is an agent by itself."""
-    groups: dict[object, list[Sighting]] = {}
-    only_process: list[Sighting] = []
-    for one in sightings:
+    groups: dict[object, list[int]] = {}
+    only_process: list[int] = []
+    for place, one in enumerate(sightings):
         if one.session is None:
-            only_process.append(one)
+            only_process.append(place)
         else:
-            groups.setdefault((one.cli, one.session), []).append(one)
-    owners = _session_of_process(groups) if only_process else {}
-    for one in only_process:
+            groups.setdefault((one.cli, one.session), []).append(place)
+    owners = _session_of_process(groups, sightings) if only_process else {}
+    for place in only_process:
+        one = sightings[place]
         name = owners.get((one.cli, one.pid), (one.cli, None, one.pid))
-        groups.setdefault(name, []).append(one)
+        groups.setdefault(name, []).append(place)
     return groups
 
 
-def _session_of_process(groups: dict[object, list[Sighting]]) -> dict[tuple[str, int | None], object]:
+def _session_of_process(
+    groups: dict[object, list[int]], sightings: Sequence[Sighting]
+) -> dict[tuple[str, int | None], object]:
     """(program, pid) -> the group of the session that the process works on."""
     owners: dict[tuple[str, int | None], object] = {}
-    for name, group in groups.items():
+    for name, places in groups.items():
+        group = [sightings[place] for place in places]
         pid = next((one.pid for one in group if one.pid is not None), None)
         if pid is not None and _is_alive(group) is not False:
             owners[group[0].cli, pid] = name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from imi_monitor.model import agent_text, snapshot_json, times
 from imi_monitor.model.agent import AgentEvent, Evidence, SessionFacts, ToolCall
 from imi_monitor.sources.agents import fields
@@ -118,6 +120,22 @@ def test_only_changed_groups_are_merged_again() -> None:
     after = merger.merge([sessions[0], other, *bare])
     assert after[0] is before[0]
     assert (after[1].facts.model, [each.source for each in after[1].evidence]) == ("m", ["process"])
+
+
+def test_a_merge_that_goes_on_gives_what_a_new_one_gives() -> None:
+    dice, going_on = random.Random(5), SightingMerge()
+    now = [_any_sighting(dice) for _ in range(8)]
+    for _ in range(300):
+        for place in dice.sample(range(len(now)), dice.randrange(3)):
+            now[place] = _any_sighting(dice)
+        if dice.random() < 0.1:
+            now = [*now[: dice.randrange(4, len(now) + 1)], _any_sighting(dice)]
+        assert sorted(going_on.merge(now), key=repr) == sorted(merge(now), key=repr)
+
+
+def _any_sighting(dice: random.Random) -> Sighting:
+    session, pid = dice.choice([None, "s", "t", "u"]), dice.choice([None, 7, 8])
+    return Sighting("claude", session, dice.choice(["/a", "/b"]), pid=pid, alive=dice.choice([None, True, False]))
 
 
 def test_a_process_that_changed_its_session_is_merged_into_the_new_one() -> None:
