@@ -138,7 +138,29 @@ def manual_page() -> str:
         for _, action in _declared():
             if action.group == group:
                 lines += _manual_entry(action)
+    lines += _manual_rows(help_pages.EXIT_STATUSES, "EXIT STATUS")
+    variables = [(name, f"{meaning} ({key})") for key, (_, name, meaning) in config.KEYS.items() if name]
+    lines += _manual_rows([*variables, *_VARIABLES], "ENVIRONMENT")
+    lines += _manual_rows(_MANUAL_FILES, "FILES")
     return "\n".join(lines) + "\n"
+
+
+_VARIABLES = (
+    ("IMI_CONFIG", "another config file"),
+    ("NO_COLOR", "no colours, like --color never"),
+    ("COLUMNS", "the width of tables and help, also in a pipe"),
+    (
+        "GIT_PAGER, PAGER",
+        "the pager of long output on a terminal; between them comes core.pager of the user or the system",
+    ),
+)
+_MANUAL_FILES = (
+    ("~/.config/iMi/config.toml", "the settings; `imi config` lists them"),
+    ("~/.config/iMi/iMi.db", "the registry"),
+    (".iMi/config.toml", "settings of a cluster, in the folder above its trunk"),
+    (".iMi/commands.toml", "commands of a repository, which run after `imi trust`"),
+    ("~/.local/state/imi", "logs, the layout of the dashboard, hook events and runs"),
+)
 
 
 def _manual_entry(action: Action) -> list[str]:

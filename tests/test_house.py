@@ -287,6 +287,7 @@ def test_the_manual_page_has_every_command_and_no_warnings() -> None:
     shown = subprocess.run(
         [groff, "-ww", "-man", "-Tascii", str(page)], capture_output=True, text=True, check=True, timeout=60
     )
+    assert all(f"\n.SH {heading}\n.TP" in page.read_text() for heading in ("EXIT STATUS", "ENVIRONMENT", "FILES"))
     assert shown.stderr == "" and "claim a worktree for one agent" in shown.stdout.lower()
 
 
@@ -294,7 +295,7 @@ def test_help_is_wrapped_and_answers_in_json(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("COLUMNS", "60")
     for words in ([], ["claim"], ["remove"]):
         assert max(map(len, pages.of_words(words).lines)) <= 60
-    assert imi("help", "--help").out == imi("help").out
+    assert imi("help", "--help").out == imi("help", "help").out == imi("help").out
     assert imi("version", "--json").json["data"] == {"version": imi("--version").out.split()[1]}
     assert imi("help", "claim", "--json").json["data"]["command"]["group"] == "Claims"
     assert imi("help", "--json").json["data"]["commands"][0]["words"]

@@ -14,9 +14,17 @@ from imi_monitor.model.text import safe
 _WIDEST_LEFT = 28
 
 
+EXIT_STATUSES = [
+    ("0", "done"),
+    ("1", "refused, or failed: the reason is on stderr"),
+    ("2", "a wrong command line or a wrong setting; of verify-lock: unknown"),
+    ("130", "interrupted"),
+]
+
+
 def of_words(words: list[str]) -> Outcome:
     """`imi help` and `imi help VERB`."""
-    if not words:
+    if not words or words[0] == "help":
         every = [_data(one) for one in actions.all_actions()]
         return Outcome(_wrapped(_overview()), {"commands": every, "options": _option_data(GLOBAL_OPTIONS)})
     for verb in (" ".join(words[:2]), words[0], f"{words[0]} list"):
@@ -111,6 +119,7 @@ def _overview() -> list[str]:
     for group in GROUPS:
         lines += _table(group, [(", ".join(one.words), one.help) for one in every if one.group == group])
     lines += _table("Options of every command", option_rows(GLOBAL_OPTIONS))
+    lines += _table("Exit status", EXIT_STATUSES)
     return [*lines, "", "`imi help COMMAND` shows the arguments and options of a command."]
 
 

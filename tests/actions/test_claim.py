@@ -343,6 +343,8 @@ class TestLists:
         assert "released" in imi("claims", "--history", "x", cwd=repo.path).out
         assert imi("claims", "--history", "--json", cwd=repo.path).data["count"] == 1
         assert imi("claims", "--history", "nope", cwd=repo.path).code == 1
+        free = imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path)
+        assert (free.code, free.err) == (1, "imi: feat-x is not claimed: there is nothing to release\n")
 
     def test_claims_can_be_limited_to_one_repository(self, repo: Repo, feat: Repo, tmp_path: Path) -> None:
         _claim(repo, "claude-1")

@@ -52,7 +52,7 @@ def refuse(context: Context, request: Request, found: Target, claim: Claim | Non
     """Raise the reason against a release; returns the claim that would end."""
     if found.repo_name is None or claim is None or claim.agent_id is None:
         agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)
-        raise ownership.not_yours(context, found, claim, agent, epoch)
+        raise ownership.not_yours(context, found, claim, agent, epoch, free="there is nothing to release")
     _refuse_other_agent(context, request, found, claim)
     if request.text("outcome") is not None and claim.task_id is None:
         raise UsageError(

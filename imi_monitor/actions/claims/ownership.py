@@ -127,15 +127,27 @@ def since(moment: str | None) -> str:
 
 
 def not_yours(
-    context: Context, found: Target, claim: Claim | None, agent: str, epoch: int | None, caller: Caller | None = None
+    context: Context,
+    found: Target,
+    claim: Claim | None,
+    agent: str,
+    epoch: int | None,
+    caller: Caller | None = None,
+    *,
+    free: str = "",
 ) -> Refused:
-    """The refusal for an agent that does not hold this claim: it was taken (by which agent and why), is another's, or is free."""
+    """The refusal for an agent that does not hold this claim: it was taken (by which agent and why), is another's, or is free.
+
+    `free` is the advice in the last case.
+    """
     name = safe(found.name)
     data = claim_data(claim) if claim else None
     if claim is None or claim.agent_id is None:
         lost = _loss(context, claim, agent, epoch)
         return Refused(
-            f"{lost or f'{name} is not claimed'}: `imi claim {name}` claims it", code="not-claimed", data=data
+            f"{lost or f'{name} is not claimed'}: {free or f'`imi claim {name}` claims it'}",
+            code="not-claimed",
+            data=data,
         )
     if claim.agent_id == agent:
         if caller is not None and not claim_holder.holds(claim, caller) and claims.state(claim) != "dead":
