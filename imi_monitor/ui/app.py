@@ -115,7 +115,7 @@ class ImiApp(CrashSafeApp):
         self.layout_file = LayoutFile(self, self.preferences.state_file, self._layout)
         self._connect = connect
         self.typed_keys = TypedKeys(self, super().on_event)
-        self._read_only = read_only
+        self.read_only = read_only
         self._timer: Timer | None = None
         self._drawn_at = 0.0  # when a snapshot was drawn last
         self._ascii = glyphs.AsciiFilter(enabled=self.preferences.ascii_only)
@@ -472,7 +472,7 @@ class ImiApp(CrashSafeApp):
     def _badges(self) -> HeaderBadges:
         return HeaderBadges(
             paused=self.home.paused_at is not None,
-            read_only=self._read_only,
+            read_only=self.read_only,
             interval=self.interval,
             marked=len(self.home.marks),
             default_interval=self.preferences.interval,

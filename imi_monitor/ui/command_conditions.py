@@ -75,6 +75,8 @@ def git_screen() -> str:
 
 def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree | None, marked: int = 0) -> str:
     """Why the command cannot run for the selected worktree, in one sentence; empty when it can."""
+    if command.refused:
+        return command.refused
     if facts is None:
         return "" if not command.needs_worktree else "no worktree has been read yet"
     problem = facts.snapshot.registry.problem

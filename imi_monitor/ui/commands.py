@@ -36,22 +36,30 @@ class Command:
     requires: tuple[str, ...] = ()  # names of `command_conditions.CONDITIONS`
     everywhere: bool = False  # also available while a view is open
     key_bar: int = 0  # rank in the key bar, the highest first; 0: not in the bar
+    refused: str = ""  # why this dashboard never runs it
     displaced_by: str = ""  # the command that got this one's default key from `[ui.keymap]`
 
     @property
     def key_label(self) -> str:
         """The key as the screen shows it."""
-        return _KEY_LABELS.get(self.key) or (format_key(self.key) if self.key else "")
+        return key_label(self.key)
 
 
 _KEY_LABELS = {
     "enter": "⏎",
+    "escape": "esc",
     "plus": "+",
     "minus": "-",
     "colon": ":",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
 }
+
+
+def key_label(key: str) -> str:
+    """A key of Textual as the screen shows it."""
+    return _KEY_LABELS.get(key) or (format_key(key) if key else "")
+
 
 READ_ONLY = "this dashboard is read-only: start imi without --read-only to change something"
 
@@ -82,7 +90,7 @@ DASHBOARD_FUNCTIONS = (
     _of_worktree("peek", "space", "Peek", "show its agent's last messages and tool calls, live", 65, ("agent",)),
     Command(
         "seen",
-        "C",
+        "I",
         "Mark all seen",
         "count every agent that died or failed as looked at",
         _WORKTREE,
@@ -94,8 +102,14 @@ DASHBOARD_FUNCTIONS = (
     _of_worktree("shell", "", "Shell", "open a shell there, even when its agent has a pane", requires=("folder",)),
     _of_worktree("lazygit", "g", "lazygit", "open lazygit (or tig) there", requires=("folder", "git-screen")),
     _of_worktree("pr", "o", "PR in browser", "open its pull request in the browser", requires=("pull-request",)),
-    _of_worktree(
-        "own_commands", "exclamation_mark", "Commands…", "run one of your own commands there, or one of its repository"
+    Command(
+        "own_commands",
+        "exclamation_mark",
+        "Commands…",
+        "run one of your own commands there, or one of its repository",
+        _WORKTREE,
+        changes=True,
+        needs_worktree=True,
     ),
     _of_worktree("copy", "y", "Copy…", "copy its path, branch, name or a command to the clipboard"),
     _of_worktree("mark", "m", "Mark", "mark it, to act on several worktrees at once"),
@@ -151,7 +165,8 @@ def table(
     commands = (*_actions(), *_views(), *DASHBOARD_FUNCTIONS, *own_commands)
     keys = {one.word: one.key for one in own_commands if one.key}
     with_keys = _apply_keymap(commands, {**keys, **(keymap or {})})
-    return tuple(command for command in with_keys if not (read_only and command.changes))
+    refused = (replace(one, refused=READ_ONLY, key_bar=0) if read_only and one.changes else one for one in with_keys)
+    return tuple(refused)
 
 
 def displaced_keys_text(commands: Iterable[Command]) -> str:

@@ -15,6 +15,7 @@ from imi_monitor.ui import command_conditions, editor, themes
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 from imi_monitor.ui.filters import STATES
+from imi_monitor.ui.view_keys import MOVEMENT, ViewKey
 from imi_monitor.ui.worktree_order import GROUPS, SORTS, WorktreeOrder
 
 ReasonAgainst = Callable[[Command], str]
@@ -27,22 +28,43 @@ NAVIGATION = (
 )
 
 
-def palette_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
-    """All commands, those that can run now first."""
-    entries = [_entry(command, why) for command in commands if command.word != "palette"]
-    return Menu("Commands", sorted(entries, key=lambda entry: bool(entry.why_not)))
+def palette_menu(commands: Sequence[Command], why: ReasonAgainst, view: Sequence[ViewKey] = ()) -> Menu:
+    """What the open view does, then all commands, those that can run now first."""
+    entries = [_entry(command, why, view) for command in _besides(commands, view) if command.word != "palette"]
+    own = [_view_entry(one) for one in view if one.group != MOVEMENT]
+    return Menu("Commands", [*own, *sorted(entries, key=lambda entry: bool(entry.why_not))])
 
 
-def keys_menu(commands: Sequence[Command], why: ReasonAgainst) -> Menu:
-    """The help: every key by group, then the words of the filter."""
-    entries = [MenuEntry("", "Navigation")]
-    entries += [MenuEntry("", label, text, key) for key, label, text in NAVIGATION]
-    for group in dict.fromkeys(command.group for command in commands):
+def keys_menu(commands: Sequence[Command], why: ReasonAgainst, view: Sequence[ViewKey] = ()) -> Menu:
+    """The help: the keys of the open view, else those of the home screen and the words of its filter; then every command."""
+    entries = [] if view else [MenuEntry("", "Navigation")]
+    entries += [] if view else [MenuEntry("", label, text, key) for key, label, text in NAVIGATION]
+    for group in dict.fromkeys(one.group for one in view):
         entries.append(MenuEntry("", group))
-        entries += [_entry(command, why) for command in commands if command.group == group and command.key]
-    entries.append(MenuEntry("", "Words of the filter"))
-    entries += [MenuEntry(f"is:{word}", f"is:{word}", what, "") for word, (what, _) in STATES.items()]
-    return Menu("Keys", entries)
+        entries += [_view_entry(one) for one in view if one.group == group]
+    listed = [command for command in _besides(commands, view) if command.key]
+    for group in dict.fromkeys(command.group for command in listed):
+        entries.append(MenuEntry("", group))
+        entries += [_entry(command, why, view) for command in listed if command.group == group]
+    if not view:
+        entries.append(MenuEntry("", "Words of the filter"))
+        entries += [MenuEntry(f"is:{word}", f"is:{word}", what, "") for word, (what, _) in STATES.items()]
+    return Menu(f"Keys in {view[0].group}" if view else "Keys", entries)
+
+
+def view_key_value(key: ViewKey) -> str:
+    """The value of a view's entry in a menu."""
+    return f"key:{key.group}:{key.action}"
+
+
+def _view_entry(one: ViewKey) -> MenuEntry:
+    return MenuEntry(view_key_value(one), one.label, one.help, one.key_label)
+
+
+def _besides(commands: Sequence[Command], view: Sequence[ViewKey]) -> list[Command]:
+    """The commands that the view has no entry of its own for."""
+    own = {one.word for one in view}
+    return [command for command in commands if command.word not in own]
 
 
 def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Menu:
@@ -72,8 +94,11 @@ def theme_menu(now: str, peek: Callable[[str], None]) -> Menu:
     return Menu("Colours", entries, search=False, at=now, preview=peek)
 
 
-def _entry(command: Command, why: ReasonAgainst) -> MenuEntry:
-    return MenuEntry(command.word, command.label, command.help, command.key_label, why(command))
+def _entry(command: Command, why: ReasonAgainst, view: Sequence[ViewKey] = ()) -> MenuEntry:
+    """The command's entry; without its key where the view uses that for something else."""
+    taken = {key for one in view for key in one.keys}
+    label = "" if command.key in taken else command.key_label
+    return MenuEntry(command.word, command.label, command.help, label, why(command))
 
 
 _HARMFUL = "holds control characters: copy the command, which quotes them"

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from imi_monitor.model.text import safe
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.commands import READ_ONLY
 from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.helpers import Repo, imi
@@ -133,13 +134,17 @@ def test_keys_for_filter_zoom_pause_help_and_panels(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
-def test_read_only_has_no_keys_that_change(repo: Repo) -> None:
+def test_read_only_says_so_at_every_key_that_would_change_something(repo: Repo) -> None:
     repo.worktree("feat-api")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         assert "read-only" in screen_text(app)
-        for key in "cRDUnv":
+        for key in "cRDUnv!":
             await pilot.press(key)
+            await wait_until(pilot, lambda: READ_ONLY in toasts(app))
+            app.clear_notifications()
+        app.action_commands.open("claim")
+        await wait_until(pilot, lambda: READ_ONLY in toasts(app))
         assert len(app.screen_stack) == 1
 
     run_dashboard(repo, play, read_only=True)

@@ -61,9 +61,14 @@ def test_no_two_commands_have_the_same_default_key() -> None:
     assert len(keys) == len(set(keys)) and not commands.NAVIGATION_KEYS & set(keys)
 
 
-def test_a_read_only_dashboard_has_no_command_that_changes_something() -> None:
-    assert {"claim", "release", "remove", "add", "review", "undo"} <= by_word().keys()
-    assert not {"claim", "release", "remove", "add", "review", "undo"} & by_word(read_only=True).keys()
+def test_a_read_only_dashboard_refuses_each_command_that_changes_something() -> None:
+    assert not any(one.refused for one in by_word().values())
+    refused = {word for word, one in by_word(read_only=True).items() if one.refused}
+    assert {"claim", "release", "remove", "add", "review", "undo", "start"} <= refused
+    assert not {"diff", "open", "copy", "filter"} & refused
+    for facts in (None, snapshot_builder.facts(snapshot_builder.tree("feat-a"))):
+        reason = command_conditions.reason_against(by_word(read_only=True)["claim"], facts, None)
+        assert reason == commands.READ_ONLY
 
 
 def test_the_keymap_gives_other_keys() -> None:
@@ -112,7 +117,7 @@ def test_own_commands_have_keys_by_the_rules_of_the_keymap() -> None:
     assert (table["command:test"].key, table["claim"].key, table["claim"].displaced_by) == ("c", "", "command:test")
     assert table["command:lint"].key == "" and table["command:lint"].needs_worktree
     assert by_word(own=[OwnCommand("test", "x", key="c")], keymap={"command:test": "f6"})["claim"].key == "c"
-    assert "command:test" not in by_word(own=[OwnCommand("test", "x")], read_only=True)
+    assert by_word(own=[OwnCommand("test", "x")], read_only=True)["command:test"].refused
     for own, keymap in (([("a", "X"), ("b", "X")], {}), ([("a", "X")], {"sort": "X"}), ([("a", "j")], {})):
         with pytest.raises(UsageError) as caught:
             by_word(own=[OwnCommand(name, "x", key=key) for name, key in own], keymap=keymap)

@@ -12,6 +12,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_log
+from imi_monitor.ui.commands import READ_ONLY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class ActionCommands:
         from imi_monitor.ui.dialogs.action_dialog import dialog_for
 
         action = actions.find(word.replace("-", " ")) or actions.find(word)
-        if action is not None:
+        if action is not None and action.changes and self._app.read_only:
+            self._app.say(READ_ONLY, bad=True)
+        elif action is not None:
             about = self._home.targets if trees is None else trees
 
             def wait(targets: Sequence[ActionTarget], values: dict[str, object]) -> None:

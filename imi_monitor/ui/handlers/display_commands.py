@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from imi_monitor.model import times
 from imi_monitor.model.text import count
 from imi_monitor.ui.header import troubles
@@ -9,6 +11,10 @@ from imi_monitor.ui.header import troubles
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.ui.app import ImiApp
+    from imi_monitor.ui.commands import Command
+    from imi_monitor.ui.dialogs.menu import Menu
+    from imi_monitor.ui.menu_entries import ReasonAgainst
+    from imi_monitor.ui.view_keys import ViewKey
 
 INTERVALS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -96,14 +102,28 @@ class DisplayCommands:
     def do_palette(self) -> None:
         from imi_monitor.ui import menu_entries
 
-        self._app.push_screen(
-            menu_entries.palette_menu(self._app.commands_here, self._app.why_not), self._app.run_chosen
-        )
+        self._open(menu_entries.palette_menu)
 
     def do_help(self) -> None:
         from imi_monitor.ui import menu_entries
 
-        self._app.push_screen(menu_entries.keys_menu(self._app.commands_here, self._app.why_not), self._app.run_chosen)
+        self._open(menu_entries.keys_menu)
+
+    def _open(self, make: Callable[[Sequence[Command], ReasonAgainst, Sequence[ViewKey]], Menu]) -> None:
+        """Open a menu of the commands, and of the open view's keys."""
+        from imi_monitor.ui import menu_entries, view_keys
+
+        app = self._app
+        keys = [] if app.screen is self._home else view_keys.active_keys(app.screen)
+        chosen = {menu_entries.view_key_value(one): one for one in keys}
+
+        def run(value: str | None) -> None:
+            if value in chosen:
+                app.call_after_refresh(app.run_action, chosen[value].action, chosen[value].node)
+            else:
+                app.run_chosen(value)
+
+        app.push_screen(make(app.commands_here, app.why_not, keys), run)
 
     def do_quit(self) -> None:
         self._app.exit()

@@ -57,13 +57,17 @@ class AgentsView(FilteredView, SingleAgentView):
     label = "Agents"
     help = "the lead's view: all agents by urgency: asks, works, ready, idle, done, dead"
     BINDINGS = [
-        Binding("enter", "go", "Go there", key_display="⏎", priority=True),
-        Binding("space", "peek", "Peek", id="peek"),
-        Binding("E", "app.do('explain')", "Explain", id="explain"),
+        Binding(
+            "enter", "go", "Go there", key_display="⏎", priority=True, tooltip="go to the agent's pane or worktree"
+        ),
+        Binding("space", "peek", "Peek", id="peek", tooltip="show its last messages and tool calls, live"),
+        Binding("E", "app.do('explain')", "Explain", id="explain", tooltip="show what its state rests on"),
         ASKING,
         FILTER,
-        Binding("b", "group", "Group by team", id="group"),
-        Binding("C", "app.do('seen')", "Mark all seen", id="seen"),
+        Binding("b", "group", "Group", id="group", tooltip="group by state, by team or by worktree"),
+        Binding(
+            "I", "app.do('seen')", "Mark all seen", id="seen", tooltip="count every death and failure as looked at"
+        ),
     ]
 
     def on_mount(self) -> None:

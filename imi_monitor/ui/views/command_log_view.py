@@ -34,7 +34,7 @@ class CommandLogView(View):
     opening_key = "at"  # @
     label = "Command log"
     help = "everything this dashboard did, as command lines"
-    BINDINGS = [Binding("y", "copy", "Copy the command")]
+    BINDINGS = [Binding("y", "copy", "Copy the command", tooltip="copy the command line that does the same")]
 
     def on_mount(self) -> None:
         lines = self.query_one(RowList)

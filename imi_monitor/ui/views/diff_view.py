@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from imi_monitor.model.snapshot import Key, Worktree
     from imi_monitor.ui.views.view import OpenContextAt
 
-KINDS: tuple[tuple[Kind, str], ...] = (
-    ("all", "no uncommitted changes: t compares with the trunk"),
-    ("unstaged", "no unstaged changes"),
-    ("staged", "no staged changes"),
-    ("trunk", "no differences from the trunk"),
+KINDS: tuple[tuple[Kind, str, str], ...] = (
+    ("all", "all uncommitted changes", "no uncommitted changes: t compares with the trunk"),
+    ("unstaged", "the changes that are not staged", "no unstaged changes"),
+    ("staged", "the staged changes", "no staged changes"),
+    ("trunk", "the differences from the trunk", "no differences from the trunk"),
 )
-"""Kind -> what an empty diff means. The first letter is the key."""
+"""Kind, what it shows, what an empty diff means. The first letter is the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,24 @@ class DiffView(SheetView[Diff]):
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]
     BINDINGS = [
-        *(Binding(kind[0], f"kind('{kind}')", kind.capitalize(), show=False) for kind, _ in KINDS),
-        Binding("tab", "next_kind(1)", "Next kind", show=False),
-        Binding("shift+tab", "next_kind(-1)", "Kind before", show=False),
-        Binding("n", "jump('file', 1)", "Next file"),
-        Binding("N", "jump('file', -1)", "File before", show=False),
-        Binding("right_square_bracket", "jump('hunk', 1)", "Next hunk", key_display="]"),
-        Binding("left_square_bracket", "jump('hunk', -1)", "Hunk before", key_display="[", show=False),
-        Binding("e", "edit", "Editor"),
+        *(
+            Binding(kind[0], f"kind('{kind}')", kind.capitalize(), show=False, tooltip=f"show {what}")
+            for kind, what, _ in KINDS
+        ),
+        Binding("tab", "next_kind(1)", "Next kind", show=False, tooltip="show the next kind of diff"),
+        Binding("shift+tab", "next_kind(-1)", "Previous kind", show=False, tooltip="show the previous kind of diff"),
+        Binding("n", "jump('file', 1)", "Next file", tooltip="go to the next file"),
+        Binding("N", "jump('file', -1)", "Previous file", show=False, tooltip="go to the previous file"),
+        Binding("right_square_bracket", "jump('hunk', 1)", "Next hunk", key_display="]", tooltip="go to the next hunk"),
+        Binding(
+            "left_square_bracket",
+            "jump('hunk', -1)",
+            "Previous hunk",
+            key_display="[",
+            show=False,
+            tooltip="go to the previous hunk",
+        ),
+        Binding("e", "edit", "Editor", tooltip="open the file in the editor, at this line"),
     ]
 
     def __init__(
@@ -163,7 +173,8 @@ class DiffView(SheetView[Diff]):
             return None
         if self.commit is not None:
             return Content.styled(" this commit changes no file", MUTED)
-        return Content.styled(f" ✓ {dict(KINDS)[self.kind]}", "$success")
+        empty = next(meaning for kind, _, meaning in KINDS if kind == self.kind)
+        return Content.styled(f" ✓ {empty}", "$success")
 
     def _file(self, index: int, width: int) -> Content:
         file = self.rows.diff.files[index]
@@ -194,7 +205,7 @@ class DiffView(SheetView[Diff]):
     def _kinds(self) -> Content:
         """The four kinds: the shown one in reverse, each with its key underlined."""
         words = []
-        for kind, _ in KINDS:
+        for kind, _, _ in KINDS:
             word = Content.styled(f" {kind} ", "reverse" if kind == self.kind else MUTED)
             words.append(word.stylize("underline", 1, 2))
         return Content("").join(words)
@@ -229,7 +240,7 @@ class DiffView(SheetView[Diff]):
             self.redraw()
 
     def action_next_kind(self, step: int) -> None:
-        names = [kind for kind, _ in KINDS]
+        names = [kind for kind, _, _ in KINDS]
         self.action_kind(names[(names.index(self.kind) + step) % len(names)])
 
     def action_jump(self, kind: str, step: int) -> None:

@@ -56,9 +56,9 @@ class EventsView(FilteredView):
     label = "Events"
     help = "what happened in the repositories shown, with a filter"
     BINDINGS = [
-        Binding("enter", "show_data", "Details", key_display="⏎"),
+        Binding("enter", "show_data", "Details", key_display="⏎", tooltip="show all that is recorded of the event"),
         FILTER,
-        Binding("f", "only_this", "Only the selected"),
+        Binding("f", "only_this", "Only the selected", tooltip="show the events of the selected worktree only, or all"),
     ]
     page_size = 300  # events read at once
     max_events = 6000  # events kept; `imi events --since` shows older ones

@@ -36,7 +36,10 @@ class FilesView(ItemsView[FileDetails, FileRow]):
     label = "Files"
     help = "the files the selected worktree changed: lines, age, owner and overlaps"
 
-    BINDINGS = [Binding("enter", "choose", "Diff"), Binding("e", "edit", "Editor")]
+    BINDINGS = [
+        Binding("enter", "choose", "Diff", tooltip="show the file's diff"),
+        Binding("e", "edit", "Editor", tooltip="open the file in the editor"),
+    ]
 
     def __init__(self, key: Key | None, open_context: OpenContextAt) -> None:
         super().__init__(key, open_context)

@@ -12,7 +12,7 @@ from imi_monitor.ui.views.view import View
 from imi_monitor.ui.widgets.filter_line import FilterLine
 from imi_monitor.ui.widgets.row_list import RowList
 
-FILTER = Binding("slash", "filter", "Filter", key_display="/", id="filter")
+FILTER = Binding("slash", "filter", "Filter", key_display="/", id="filter", tooltip="narrow the list; esc clears it")
 
 
 class FilteredView(View):

@@ -53,7 +53,7 @@ class LogView(ItemsView[LoadedCommits, LogRow]):
     label = "Log"
     help = "the commits of the selected worktree's branch, its own first, then those of the trunk"
 
-    BINDINGS = [Binding("enter", "choose", "What it did")]
+    BINDINGS = [Binding("enter", "choose", "Show commit", tooltip="show the commit's diff")]
     page_size = 200  # commits read at once
     max_commits = 20_000  # commits kept
 

@@ -70,8 +70,8 @@ class PeekView(SingleAgentView, ModalScreen[None]):
     BINDINGS = [
         *OTHERS,
         ASKING,
-        Binding("space", "leave", "Close", id="peek"),
-        Binding("E", "explain", "Explain", id="explain"),
+        Binding("space", "leave", "Close", id="peek", tooltip="close the window"),
+        Binding("E", "explain", "Explain", id="explain", tooltip="show what its state rests on"),
     ]
 
     def compose(self) -> ComposeResult:

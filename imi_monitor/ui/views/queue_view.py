@@ -14,7 +14,6 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.background_query import ShouldStop
-from imi_monitor.ui.commands import READ_ONLY
 from imi_monitor.ui.views.registry_view import NARROW, RegistryView
 from imi_monitor.ui.views.view import action_data
 from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
@@ -28,7 +27,10 @@ class QueueView(RegistryView):
     opening_key = "Q"
     label = "Queue"
     help = "agents in line for a worktree, and its holder"
-    BINDINGS = [Binding("c", "join", "Wait in line", id="claim"), Binding("x", "leave_line", "Leave the line")]
+    BINDINGS = [
+        Binding("c", "join", "Wait in line", id="claim", tooltip="wait in line for the worktree"),
+        Binding("x", "leave_line", "Leave the line", tooltip="give up this dashboard's place in the line"),
+    ]
 
     @property
     def _chosen(self) -> tuple[str, str] | None:
@@ -43,9 +45,7 @@ class QueueView(RegistryView):
         app = cast("ImiApp", self.app)
         trees = self.snapshot.worktrees if self.snapshot is not None else ()
         tree = next((tree for tree in trees if (tree.key.repo, tree.key.worktree) == self._chosen), None)
-        if app.command("claim") is None:
-            app.say(READ_ONLY, bad=True)
-        elif tree is None:
+        if tree is None:
             app.say("select a worktree first", bad=True)
         else:
             app.action_commands.open("claim", [tree])

@@ -9,10 +9,12 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.ui.views.view import View
 
 OTHERS = (
-    Binding("left,h", "other(-1)", "Previous", key_display="←"),
-    Binding("right,l", "other(1)", "Next", key_display="→"),
+    Binding("left,h", "other(-1)", "Previous", key_display="←", tooltip="show the previous agent"),
+    Binding("right,l", "other(1)", "Next", key_display="→", tooltip="show the next agent"),
 )
-ASKING = Binding("w", "next_question", "Next that asks", id="next")
+ASKING = Binding(
+    "w", "next_question", "Next that asks", id="next", tooltip="go to the agent that has waited longest for an answer"
+)
 
 
 class SingleAgentView(View):

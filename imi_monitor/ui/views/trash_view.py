@@ -15,7 +15,6 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.background_query import ShouldStop
-from imi_monitor.ui.commands import READ_ONLY
 from imi_monitor.ui.views.registry_view import NARROW, RegistryView
 from imi_monitor.ui.views.view import action_data
 from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
@@ -29,7 +28,10 @@ class TrashView(RegistryView):
     opening_key = "K"
     label = "Trash"
     help = "removed worktrees: restore any of them, or delete it for good"
-    BINDINGS = [Binding("enter", "restore", "Restore"), Binding("x", "purge", "Delete for good")]
+    BINDINGS = [
+        Binding("enter", "restore", "Restore", tooltip="bring the removed worktree back, with everything in it"),
+        Binding("x", "purge", "Delete for good", tooltip="delete the removed worktree for good"),
+    ]
 
     def version(self, snapshot: Snapshot) -> object:
         last = snapshot.events[-1].seq if snapshot.events else None
@@ -65,9 +67,7 @@ class TrashView(RegistryView):
         app = cast("ImiApp", self.app)
         entries = self._data["entries"] if self._data else ()
         chosen = next((one for one in entries if one["id"] == self.query_one(RowList).cursor), None)
-        if app.command("undo") is None:
-            app.say(READ_ONLY, bad=True)
-        elif chosen is not None:
+        if chosen is not None:
             app.action_commands.open(verb, values=values(chosen["id"]))
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import Footer, Static
 
@@ -40,7 +41,8 @@ class View(DismissedOnce[None]):
     agent_id: str | None = None  # the agent the view shows, or the one under its cursor
 
     # a binding for something that is also a command has that command's word as id, so that `[ui.keymap]` changes both
-    BINDINGS = [("escape,q", "leave", "Back")]
+    # and its tooltip says what the key does: `?` lists it
+    BINDINGS = [Binding("escape,q", "leave", "Back", tooltip="leave this view")]
 
     def __init__(self, key: Key | None, open_context: OpenContextAt) -> None:
         super().__init__()

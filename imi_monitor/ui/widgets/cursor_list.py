@@ -26,12 +26,12 @@ class CursorList(ScrollView, can_focus=True):
     """Rows of equal height with a cursor."""
 
     BINDINGS = [
-        Binding("j,down", "move(1)", "Down", show=False),
-        Binding("k,up", "move(-1)", "Up", show=False),
-        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False),
-        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False),
-        Binding("home", "jump(0)", "First", show=False),
-        Binding("end,G", "jump(-1)", "Last", show=False),
+        Binding("j,down", "move(1)", "Down", show=False, tooltip="one row down"),
+        Binding("k,up", "move(-1)", "Up", show=False, tooltip="one row up"),
+        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False, tooltip="one screen down"),
+        Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False, tooltip="one screen up"),
+        Binding("home", "jump(0)", "First", show=False, tooltip="to the first row"),
+        Binding("end,G", "jump(-1)", "Last", show=False, tooltip="to the last row"),
     ]
     COMPONENT_CLASSES = {"list--cursor"}
     DEFAULT_CSS = """

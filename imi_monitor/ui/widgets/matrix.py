@@ -28,10 +28,12 @@ class Matrix(CursorList):
 
     DEFAULT_CSS = "Matrix { height: auto; max-height: 60%; }"
     BINDINGS = [
-        Binding("h,left", "move_column(-1)", "Left", show=False),
-        Binding("l,right", "move_column(1)", "Right", show=False),
-        Binding("right_square_bracket", "next(1)", "Next", key_display="]"),
-        Binding("left_square_bracket", "next(-1)", "Previous", key_display="["),
+        Binding("h,left", "move_column(-1)", "Left", show=False, tooltip="one column left"),
+        Binding("l,right", "move_column(1)", "Right", show=False, tooltip="one column right"),
+        Binding(
+            "right_square_bracket", "next(1)", "Next", key_display="]", tooltip="go to the next pair that overlaps"
+        ),
+        Binding("left_square_bracket", "next(-1)", "Previous", key_display="[", tooltip="go to the previous one"),
     ]
     header_height = 1
 

@@ -26,11 +26,11 @@ class Sheet(CursorList):
     """Rows of one line each, by number."""
 
     BINDINGS = [
-        Binding("space", "page(1)", "Page down", show=False),
-        Binding("b", "page(-1)", "Page up", show=False),
-        Binding("g", "jump(0)", "First", show=False),
-        Binding("h,left", "aside(-1)", "Left", show=False),
-        Binding("l,right", "aside(1)", "Right", show=False),
+        Binding("space", "page(1)", "Page down", show=False, tooltip="one screen down"),
+        Binding("b", "page(-1)", "Page up", show=False, tooltip="one screen up"),
+        Binding("g", "jump(0)", "First", show=False, tooltip="to the first row"),
+        Binding("h,left", "aside(-1)", "Left", show=False, tooltip="show what is further left"),
+        Binding("l,right", "aside(1)", "Right", show=False, tooltip="show what is further right"),
     ]
 
     class SidewaysRequested(CursorList.CursorMoved):

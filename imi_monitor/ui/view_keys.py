@@ -1,0 +1,70 @@
+"""The keys of an open view, made from its bindings and those of its focused widget: for `?`, the palette and docs/keys.md.
+
+A binding is explained if it has a tooltip. Its id, where it has one, is the command it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+from imi_monitor.ui.commands import key_label
+
+MOVEMENT = "Movement"
+_LEAVE = "leave"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewKey:
+    """One thing a view does by key."""
+
+    group: str  # the view's label, or MOVEMENT
+    keys: tuple[str, ...]  # as Textual names them
+    label: str
+    help: str
+    action: str
+    word: str  # the command it stands for; empty without one
+    node: DOMNode | None = None  # whose action it is
+
+    @property
+    def key_label(self) -> str:
+        """The first two keys as the screen shows them."""
+        return " ".join(map(key_label, self.keys[:2]))
+
+
+def active_keys(screen: Screen[object]) -> list[ViewKey]:
+    """The keys that work in this view now: its own, how to leave it, how to move."""
+    label = getattr(screen, "label", "")
+    active = ((one.node, one.binding) for one in screen.active_bindings.values())
+    return _joined((label if node is screen else MOVEMENT, node, binding) for node, binding in active)
+
+
+def declared_keys(view: type[Screen[object]]) -> list[ViewKey]:
+    """The keys that a class of views declares, without those of its widgets."""
+    found = view._merge_bindings().key_to_bindings.values()
+    return _joined((getattr(view, "label", ""), None, binding) for bindings in found for binding in bindings)
+
+
+def _joined(bindings: Iterable[tuple[str, DOMNode | None, Binding]]) -> list[ViewKey]:
+    """One entry for each action, the view's own first and leaving it behind them."""
+    found: dict[tuple[str, str], tuple[DOMNode | None, list[Binding]]] = {}
+    for group, node, binding in bindings:
+        if binding.tooltip:
+            found.setdefault((group, binding.action), (node, []))[1].append(binding)
+    keys = [
+        ViewKey(
+            group,
+            tuple(one.key for one in same),
+            same[0].description,
+            same[0].tooltip,
+            action,
+            next((one.id for one in same if one.id), ""),
+            node,
+        )
+        for (group, action), (node, same) in found.items()
+    ]
+    return sorted(keys, key=lambda one: (one.group == MOVEMENT, one.action == _LEAVE))
