@@ -58,7 +58,17 @@ def read_state(
 def update_trunk_distance(git: Git, trunk: TrunkPosition, state: GitState) -> GitState:
     """Return the state after the trunk moved: only the distance is read."""
     ahead, behind = _trunk_distance(git, trunk, state.head)
-    return replace(state, trunk=trunk.name, trunk_ahead=ahead, trunk_behind=behind)
+    merged = _is_merged(git, trunk, state.branch, ahead)
+    return replace(state, trunk=trunk.name, trunk_ahead=ahead, trunk_behind=behind, merged=merged)
+
+
+def has_history(common_dir: str, branch: str) -> bool:
+    """Return whether the branch was changed after its creation: a new one has a single reflog line."""
+    try:
+        with open(os.path.join(common_dir, "logs", "refs", "heads", branch), "rb") as file:
+            return sum(1 for _ in file) > 1
+    except OSError:
+        return False  # without a reflog a finished branch looks like a new one
 
 
 def stash_count(common_dir: str) -> int | None:
@@ -106,6 +116,7 @@ def _state(
         added=sum(known_added) if len(files) <= _MOST_COUNTED else None,
         removed=sum(known_removed) if len(files) <= _MOST_COUNTED else None,
         partial=partial,
+        merged=_is_merged(git, trunk, status.branch, ahead),
     )
 
 
@@ -127,6 +138,13 @@ def _merged(before: GitState, status: GitStatus, paths: Sequence[str]) -> tuple[
 
 def _trunk_distance(git: Git, trunk: TrunkPosition, head: str | None) -> tuple[int | None, int | None]:
     return (None, None) if trunk.sha is None or head is None else distances.find_distance(git, head, trunk.sha)
+
+
+def _is_merged(git: Git, trunk: TrunkPosition, branch: str | None, ahead: int | None) -> bool:
+    """Return whether the trunk has all commits of a branch that had work of its own."""
+    if ahead != 0 or branch is None or trunk.ref in (None, f"refs/heads/{branch}"):
+        return False
+    return not (trunk.ref or "").endswith(f"/{branch}") and has_history(git.common_dir, branch)
 
 
 def _commit(git: Git, head: str | None) -> Commit | None:

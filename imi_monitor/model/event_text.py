@@ -99,9 +99,9 @@ def concerns(event: RegistryEvent, repositories: Sequence[str]) -> bool:
     return event.repo in repositories or (event.repo is None and not event.type.startswith("session."))
 
 
-def sentence(event: RegistryEvent, *, named: bool = False) -> EventSentence:
-    """Return the event as a sentence; with `named` the worktree's repository is part of it."""
-    where = "/".join(safe(part, 60) for part in (event.repo if named else None, event.worktree) if part)
+def sentence(event: RegistryEvent, *, repository: str = "") -> EventSentence:
+    """Return the event as a sentence; `repository` stands in front of the worktree's name."""
+    where = "/".join(safe(part, 60) for part in (repository, event.worktree) if part)
     told = _Told(event, where or safe(event.repo or "", 60), data_of(event))
     made = _SENTENCES.get(event.type, _any)(told)
     return EventSentence(made.subject, made.verb, safe(made.rest, 2 * _LONGEST).rstrip())

@@ -57,6 +57,7 @@ class GitState:
     last_commit: Commit | None
     added: int | None
     removed: int | None
+    merged: bool = False  # the trunk has all commits of a branch that had some of its own
     partial: bool = False  # only the changed paths were read; a full reading follows when the worktree is quiet
 
     @property

@@ -11,6 +11,7 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import attention, columns, state_words
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.columns import OptionalColumn
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Key, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells
@@ -31,7 +32,7 @@ class AgentColumns:
     """The width of each column; 0 means that it is left out. `activity` takes what remains."""
 
     room: int
-    several: bool  # several repositories are shown: names need their repository
+    repositories: RepositoryNames
     name: int
     tree: int
     activity: int
@@ -46,21 +47,26 @@ class AgentColumns:
 
 
 def plan_columns(
-    room: int, names: Sequence[str], keys: Sequence[Key | None], *, several: bool, all_columns: bool = False
+    room: int,
+    names: Sequence[str],
+    keys: Sequence[Key | None],
+    repositories: RepositoryNames,
+    *,
+    all_columns: bool = False,
 ) -> AgentColumns:
     """The columns for these agents: source and tokens where they fit, with `all_columns` also context and worktree activity."""
     name = _widest([safe(text, 40) for text in names], 12 if room < 70 else 16 if room < 110 else 24)
-    tree = _widest([worktree_name(key, several) for key in keys], max(12, min(32, room // 4)))
+    tree = _widest([worktree_name(key, repositories) for key in keys], max(12, min(32, room // 4)))
     if room < MIN_ONE_LINE:
         name = min(name, 11)
-        return AgentColumns(room, several, name, max(4, room - 2 - name - 1 - 1 - _STATE), room - 2)
+        return AgentColumns(room, repositories, name, max(4, room - 2 - name - 1 - 1 - _STATE), room - 2)
     left = room - 2 - name - 1 - tree - 1 - _STATE - 2
     widths, left = columns.fit_optional(left, _OPTIONAL if all_columns else _OPTIONAL[:2])
-    return AgentColumns(room, several, name, tree, left, **widths)
+    return AgentColumns(room, repositories, name, tree, left, **widths)
 
 
-def worktree_name(key: Key | None, several: bool) -> str:
-    return "–" if key is None else safe(f"{key.repo}/{key.worktree}" if several else key.worktree, 60)
+def worktree_name(key: Key | None, repositories: RepositoryNames) -> str:
+    return "–" if key is None else safe(repositories.worktree(key), 60)
 
 
 def row_head(glyph: Content, name: str, key: Key | None, state: Content, plan: AgentColumns) -> Content:
@@ -70,7 +76,7 @@ def row_head(glyph: Content, name: str, key: Key | None, state: Content, plan: A
         Content(" "),
         cells.fixed_name(safe(name, 40), plan.name, "bold"),
         Content(" "),
-        cells.fixed_name(worktree_name(key, plan.several), plan.tree),
+        cells.fixed_name(worktree_name(key, plan.repositories), plan.tree),
         Content(" "),
         state,
     ]

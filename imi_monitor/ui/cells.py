@@ -189,9 +189,17 @@ def activity(worktree: Worktree) -> Content:
         return Content.styled(f"{sign} ", style).append(
             Content.styled(f"{path_tail(safe(change.path), 60)}{more}", MUTED)
         )
-    if worktree.locked is not None:
-        return Content.styled("locked", MUTED)
-    return Content.styled("polling", MUTED) if worktree.watched == "polling" else Content("")
+    words = [branch_standing(worktree.git)] if worktree.git is not None else []
+    words += ["locked"] if worktree.locked is not None else []
+    words += ["polling"] if worktree.watched == "polling" else []
+    return Content.styled(", ".join(word for word in words if word), MUTED)
+
+
+def branch_standing(state: GitState) -> str:
+    """Whether HEAD is on no branch, or on one that the trunk has already; empty for all other branches."""
+    if state.branch is None and state.head is not None:
+        return f"detached at {safe(state.head[:8])}"
+    return "merged" if state.merged and not state.files else ""
 
 
 def path_tail(path: str, width: int) -> str:
@@ -209,12 +217,13 @@ def git_summary(worktree: Worktree) -> Content:
     state = worktree.git
     if special.plain or state is None:
         return special
+    aside = ", detached" if state.branch is None and state.head is not None else ""
     if state.uncommitted:
-        return Content.styled(f"⚠ {state.uncommitted} uncommitted", "$warning")
+        return Content.styled(f"⚠ {state.uncommitted} uncommitted{aside}", "$warning")
     ahead = state.ahead if state.upstream and state.ahead is not None else state.trunk_ahead
     if ahead:
-        return Content.styled(f"✓ {count(ahead, 'commit')} ahead", "$success")
-    return Content.styled("✓ clean", MUTED)
+        return Content.styled(f"✓ {count(ahead, 'commit')} ahead{aside}", "$success")
+    return Content.styled("✓ merged" if state.merged else f"✓ clean{aside}", MUTED)
 
 
 def change_line(line: Change, width: int, tree: int) -> Content:
@@ -278,9 +287,9 @@ def event_style(verb: str) -> str:
     return next((style for word, style in _EVENT_STYLES if word in verb), "")
 
 
-def event_line(one: ShownEvent, width: int, *, named: bool = False, moment: str = "") -> Content:
+def event_line(one: ShownEvent, width: int, *, repository: str = "", moment: str = "") -> Content:
     """`14:02:09 claude-1 claimed feat-api for T-7`; `moment` replaces the clock."""
-    said = event_text.sentence(one.event, named=named)
+    said = event_text.sentence(one.event, repository=repository)
     parts = [Content.styled(f"{moment or clock(one.event.at)} ", MUTED)]
     parts += [Content.styled(f"{said.subject} ", "bold")] if said.subject else []
     parts += [Content.styled(said.verb, event_style(said.verb)), Content(said.rest)]

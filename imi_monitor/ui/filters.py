@@ -71,8 +71,8 @@ class WorktreeFilter:
         if not self:
             return list(trees)
         kept = [tree for tree in trees if all(test(facts, tree) != inverted for inverted, test in self._tests)]
-        exact = [tree for tree in kept if all(_name_contains(tree, word) for word in self._plain)]
-        return exact or [tree for tree in kept if all(_resembles(tree, word) for word in self._plain)]
+        exact = [tree for tree in kept if all(_name_contains(facts, tree, word) for word in self._plain)]
+        return exact or [tree for tree in kept if all(_resembles(facts, tree, word) for word in self._plain)]
 
     def _read(self, word: str) -> None:
         inverted, bare = word.startswith("!"), word.removeprefix("!")
@@ -83,7 +83,7 @@ class WorktreeFilter:
             self._tests.append((inverted, test))
         elif not self._is_unknown_state(bare):
             if inverted:
-                self._tests.append((True, lambda facts, tree: _name_contains(tree, bare)))
+                self._tests.append((True, lambda facts, tree: _name_contains(facts, tree, bare)))
             else:
                 self._plain.append(bare)
 
@@ -99,7 +99,7 @@ class WorktreeFilter:
         if colon and head == "type":
             return lambda facts, tree: tree.type.startswith(wanted)
         if colon and head == "repo":
-            return lambda facts, tree: wanted in tree.key.repo.lower()
+            return lambda facts, tree: wanted in f"{tree.key.repo}\n{facts.names.shown(tree.key.repo)}".lower()
         state = SYNONYMS.get(wanted, wanted)
         return STATES[state][1] if colon and head == "is" and state in STATES else None
 
@@ -119,14 +119,17 @@ def _intrudes(agent: Agent) -> bool:
     return agent.intruder and not attention.has_ended(agent)
 
 
-def _name_contains(tree: Worktree, word: str) -> bool:
-    return contains(f"{tree.key.repo}/{tree.key.worktree} {tree.branch or ''}", word)
+def _name_contains(facts: SnapshotFacts, tree: Worktree, word: str) -> bool:
+    shown = facts.names.shown(tree.key.repo)
+    return contains(f"{tree.key.repo} {shown}/{tree.key.worktree} {tree.branch or ''}", word)
 
 
-def _resembles(tree: Worktree, word: str) -> bool:
+def _resembles(facts: SnapshotFacts, tree: Worktree, word: str) -> bool:
     from imi_monitor.model import fuzzy  # rarely needed: most words are part of a name
 
-    return _name_contains(tree, word) or (word == word.lower() and fuzzy.match(word, tree.key.worktree) is not None)
+    return _name_contains(facts, tree, word) or (
+        word == word.lower() and fuzzy.match(word, tree.key.worktree) is not None
+    )
 
 
 def matches_words(wanted: str, matches: Callable[[str], bool]) -> bool:

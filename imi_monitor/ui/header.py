@@ -14,7 +14,7 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.installation import RESTART
 from imi_monitor.model import times
 from imi_monitor.model.agent import WORKING
-from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Snapshot, Worktree
+from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Worktree
 from imi_monitor.model.state_words import ASKS, DEAD, FAILED, INTRUDES, SUSPENDED, WORKS, counted
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells, key_hints
@@ -57,7 +57,7 @@ def _left(facts: SnapshotFacts | None, room: int) -> Content:
     head = Content.styled(" imi ", "bold $primary")
     if facts is None or not facts.snapshot.repositories:
         return head.append(Content.styled(f" {_why_nothing(facts)}", cells.MUTED))
-    parts = [head, Content.styled(f" {_where(facts.snapshot)}", "bold")]
+    parts = [head, Content.styled(f" {_where(facts)}", "bold")]
     for text, style, click in _counts(facts):
         part = Content.styled(" · ", cells.MUTED).append(_clickable(text, style, click))
         if sum(one.cell_length for one in parts) + part.cell_length > room:
@@ -73,9 +73,9 @@ def _why_nothing(facts: SnapshotFacts | None) -> str:
     return "looking…" if facts is None or not troubles(facts) else "nothing can be read"
 
 
-def _where(snapshot: Snapshot) -> str:
-    repos = snapshot.repositories
-    return safe(repos[0]) if len(repos) == 1 else count(len(repos), "repository", "repositories") if repos else ""
+def _where(facts: SnapshotFacts) -> str:
+    repos = facts.snapshot.repositories
+    return safe(facts.names.shown(repos[0])) if len(repos) == 1 else count(len(repos), "repository", "repositories")
 
 
 def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:

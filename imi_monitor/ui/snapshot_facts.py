@@ -6,13 +6,21 @@ from collections import Counter
 from datetime import datetime
 from functools import cached_property, lru_cache
 
-from imi_monitor.model import attention, state_words, times
+from imi_monitor.model import attention, repository_names, state_words, times
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import DiskUse, Key, Snapshot, Worktree
 
 BUSY_SECONDS = 60.0  # how long a worktree is busy after a file changed
 parse_time = lru_cache(4096)(times.parse)  # the same few hundred times are parsed every second
-_TIMELESS = ("conflicts", "agents", "standings", "newest_end", "disk_uses")  # what does not depend on the present time
+_TIMELESS = (
+    "conflicts",
+    "agents",
+    "standings",
+    "newest_end",
+    "disk_uses",
+    "names",
+)  # what does not depend on the present time
 
 
 class SnapshotFacts:
@@ -54,6 +62,10 @@ class SnapshotFacts:
         """The newest death or failure that no person has looked at."""
         outside = [agent for agent in self.snapshot.agents if agent.key is None]
         return attention.newest_unseen_end(one for found in (*self.agents.values(), outside) for one in found)
+
+    @cached_property
+    def names(self) -> RepositoryNames:
+        return repository_names.of_snapshot(self.snapshot)
 
     @cached_property
     def disk_uses(self) -> dict[Key, DiskUse]:

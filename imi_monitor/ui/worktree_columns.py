@@ -17,6 +17,7 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import columns
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.columns import OptionalColumn
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells
@@ -52,7 +53,7 @@ class WorktreeColumns:
     """The width of each column; 0 means that it is left out."""
 
     room: int
-    several: bool  # several repositories are shown: names need their repository
+    names: RepositoryNames
     name: int = 10
     owner: int = 0
     activity: int = 0
@@ -84,12 +85,12 @@ class RowWidths(NamedTuple):
     spark: int = 0
 
 
-def row_widths(tree: Worktree, agents: Sequence[Agent], hits: int, *, several: bool) -> RowWidths:
+def row_widths(tree: Worktree, agents: Sequence[Agent], hits: int, names: RepositoryNames) -> RowWidths:
     """The widths of one worktree's row."""
     state = None if tree.missing else tree.git
     commit = state.last_commit if state else None
     return RowWidths(
-        _width(worktree_name(tree, several)),
+        _width(names.worktree(tree.key)),
         columns.cell_width(agent_cells.owner_text(tree, agents)),
         agent_cells.worktree_activity(tree, agents).cell_length,
         cells.collision_count(hits).cell_length,
@@ -104,15 +105,15 @@ def row_widths(tree: Worktree, agents: Sequence[Agent], hits: int, *, several: b
 
 
 def plan_columns(
-    room: int, rows: Iterable[RowWidths], *, several: bool, upstream: bool = True, disk: bool = False
+    room: int, rows: Iterable[RowWidths], names: RepositoryNames, *, upstream: bool = True, disk: bool = False
 ) -> WorktreeColumns:
     """The columns for these rows: always name, changes and age, and disk use if asked for."""
     widest = tuple(map(max, zip(*(RowWidths(), *rows), strict=True)))
-    return _plan(room, several, RowWidths(*widest), upstream, disk)
+    return _plan(room, names, RowWidths(*widest), upstream, disk)
 
 
 @lru_cache(64)
-def _plan(room: int, several: bool, longest: RowWidths, upstream: bool, disk: bool) -> WorktreeColumns:
+def _plan(room: int, names: RepositoryNames, longest: RowWidths, upstream: bool, disk: bool) -> WorktreeColumns:
     owners = -(-longest.owner // 4) * 4  # in steps, so that one claim more seldom moves the other columns
     activity = -(-longest.activity // 8) * 8
     fixed = {"name": 8, "counts": max(7, longest.counts), "age": 4} | ({"disk": 5} if disk else {})
@@ -143,7 +144,7 @@ def _plan(room: int, several: bool, longest: RowWidths, upstream: bool, disk: bo
     for column in ("activity", "branch", "task", "commit", "name"):
         left -= _grow(widths, column, getattr(longest, column), left)
     widths["activity" if "activity" in widths else "name"] += max(0, left)
-    return WorktreeColumns(room, several, **widths)
+    return WorktreeColumns(room, names, **widths)
 
 
 def _grow(widths: dict[str, int], column: str, goal: int, left: int) -> int:
@@ -169,11 +170,6 @@ def column_titles(plan: WorktreeColumns) -> Content:
 def _title(text: str, order: str) -> Content:
     clicked = Style.from_meta({"@click": f"app.sort_by('{order}')"}) if order else ""
     return Content.styled(text, clicked)
-
-
-def worktree_name(tree: Worktree, several: bool) -> str:
-    """The name as git has it: not yet safe to show."""
-    return f"{tree.key.repo}/{tree.key.worktree}" if several else tree.key.worktree
 
 
 @lru_cache(4096)

@@ -15,7 +15,7 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, cells
-from imi_monitor.ui.worktree_columns import WorktreeColumns, worktree_name
+from imi_monitor.ui.worktree_columns import WorktreeColumns
 
 _MARK = "▌"
 
@@ -38,7 +38,7 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
     known = state is not None
     upstream = (state.ahead, state.behind) if state and state.upstream else (None, None)
     trunk = (state.trunk_ahead, state.trunk_behind) if state and not tree.is_main else (None, None)
-    name = cells.fixed_name(safe(worktree_name(tree, plan.several)), plan.name, "bold" if not tree.is_main else "")
+    name = cells.fixed_name(safe(plan.names.worktree(tree.key)), plan.name, "bold" if not tree.is_main else "")
     commit = state.last_commit if state else None
     activity = agent_cells.worktree_activity(tree, row.agents)
     fields = [
@@ -69,7 +69,7 @@ def stacked_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, .
     text = agent_cells.owner_text(tree, row.agents, room // 3)
     owner = f" {text}" if text.startswith("(") else f" ({text}{f', {word[2:]}' if word else ''})"
     name_room = max(6, room - 3 - right.cell_length - columns.cell_width(owner) - 1)
-    name = columns.clip_middle(safe(worktree_name(tree, plan.several)), name_room)
+    name = columns.clip_middle(safe(plan.names.worktree(tree.key)), name_room)
     head = Content("").join(
         [_gutter(row), Content(" "), Content.styled(name, "bold"), Content.styled(owner, _claim_style(tree))]
     )

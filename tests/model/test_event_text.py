@@ -76,11 +76,11 @@ def test_every_kind_has_a_sentence_without_its_name() -> None:
 
 
 def test_a_sentence_names_the_repository_on_request_and_hostile_text_stays_text() -> None:
-    assert str(event_text.sentence(event("worktree.claimed"), named=True)) == "claude-1 claimed shop/feat-x"
+    assert str(event_text.sentence(event("worktree.claimed"), repository="shop")) == "claude-1 claimed shop/feat-x"
     bad = "\x1b[31m\u202e"
     one = RegistryEvent(1, f"t.{bad}", "", bad, bad, bad, json.dumps({"task": bad}))
     for kind in (one.type, *EVENT_KINDS):
-        said = str(event_text.sentence(RegistryEvent(1, kind, "", bad, bad, bad, one.data), named=True))
+        said = str(event_text.sentence(RegistryEvent(1, kind, "", bad, bad, bad, one.data), repository=bad))
         assert said.isprintable() and "\u202e" not in said
 
 

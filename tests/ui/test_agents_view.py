@@ -19,6 +19,7 @@ from imi_monitor.actions.context import Context
 from imi_monitor.actions.history.session_timeline import TimelineLine
 from imi_monitor.model import agent as states
 from imi_monitor.model.agent import SessionFacts, ToolCall
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.mux import multiplexer
 from imi_monitor.store import agents as registered
@@ -190,12 +191,15 @@ def test_activity_of_an_agent_in_a_row(agent: states.Agent, words: str) -> None:
     assert agent_cells.activity(agent, short=True).plain == words
 
 
+SEVERAL = RepositoryNames((("app", "app"), ("web", "web")))
+
+
 @pytest.mark.parametrize("room", [36, 40, 51, 52, 60, 80, 120, 200])
 def test_agent_rows_fit_and_their_columns_are_aligned(room: int) -> None:
     agents = [*made.trouble().agents, replace(made.ASKS, name="日本" * 20, key=None)]
     for lead in (False, True):
         plan = agent_row.plan_columns(
-            room, [one.name for one in agents], [one.key for one in agents], several=True, all_columns=lead
+            room, [one.name for one in agents], [one.key for one in agents], SEVERAL, all_columns=lead
         )
         drawn = [agent_row.agent_lines(one, plan, sample_snapshots.NOW) for one in agents]
         assert all(line.cell_length <= room for lines in drawn for line in lines)
@@ -717,7 +721,7 @@ def test_a_suspended_agent_is_marked_in_every_view(tmp_path: Path, width: int) -
 
     played(play, world, str(tmp_path / "iMi.db"), (width, 40))
     (row,) = agent_row.agent_lines(
-        stopped, agent_row.plan_columns(120, [stopped.name], [stopped.key], several=False), sample_snapshots.NOW
+        stopped, agent_row.plan_columns(120, [stopped.name], [stopped.key], RepositoryNames()), sample_snapshots.NOW
     )[:1]
     assert "‖" in row.plain and " suspended " in row.plain and "src/api" in row.plain
     told = "\n".join(line.plain for line in explanation_lines(stopped, sample_snapshots.NOW, 100))

@@ -18,6 +18,7 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import STATES, Agent, Evidence, RejectedEvidence, ToolCall, Truth
 from imi_monitor.model.agent import SessionFacts as AgentFacts
 from imi_monitor.model.change import Change
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import (
     Commit,
     DiskUse,
@@ -250,8 +251,8 @@ def planned(
 ) -> WorktreeColumns:
     """The columns for these worktrees, as the list plans them."""
     here = agents or {}
-    rows = [worktree_columns.row_widths(tree, here.get(tree.key, ()), hits, several=False) for tree in trees]
-    return worktree_columns.plan_columns(room, rows, several=False)
+    rows = [worktree_columns.row_widths(tree, here.get(tree.key, ()), hits, RepositoryNames()) for tree in trees]
+    return worktree_columns.plan_columns(room, rows, RepositoryNames())
 
 
 def in_one_line(part: worktree_row.WorktreeRowData, plan: WorktreeColumns) -> Content:
@@ -545,3 +546,22 @@ def test_snapshot_facts_are_computed_once() -> None:
 def test_disk_use_takes_five_cells_at_most(size: int | None, unreadable: int, shown: str) -> None:
     assert cells.disk_size(DiskUse(Key("here", "app", "feat-x"), size, unreadable)) == shown and len(shown) <= 5
     assert cells.disk_size(None) == "…"
+
+
+@pytest.mark.parametrize(
+    ("fields", "doing", "summary"),
+    [
+        ({}, "", "✓ clean"),
+        ({"merged": True}, "merged", "✓ merged"),
+        ({"branch": None}, "detached at abcdef12", "✓ clean, detached"),
+        ({"branch": None, "trunk_ahead": 2, "upstream": None}, "detached at abcdef12", "✓ 2 commits ahead, detached"),
+        ({"branch": None, "head": None}, "", "✓ clean"),
+    ],
+)
+def test_a_list_says_that_a_branch_is_merged_or_none_is_checked_out(
+    fields: dict[str, object], doing: str, summary: str
+) -> None:
+    state = snapshot_builder.state(**{"head": "abcdef1234", "files": (), "trunk_ahead": 0, **fields})
+    tree = snapshot_builder.tree("feat-x", git=state)
+    assert cells.activity(tree).plain == doing
+    assert cells.git_summary(tree).plain == summary

@@ -193,7 +193,7 @@ def line(one: event_text.ShownEvent, event: Event, *, with_repo: bool = False) -
     """`14:02:09 claude-1 claimed feat-api for T-7`, with the date if it was not today."""
     more = f" ({one.earlier} earlier)" if one.earlier else ""
     undo = " (undo: imi undo)" if one.restorable else ""
-    return f"{clock(event)} {event_text.sentence(one.event, named=with_repo)}{more}{undo}"
+    return f"{clock(event)} {event_text.sentence(one.event, repository=(one.event.repo or '') if with_repo else '')}{more}{undo}"
 
 
 def _details(data: object) -> list[str]:

@@ -143,6 +143,7 @@ def _staged(git: Git) -> str | None:
 
 def _merged(context: Context, git: Git, found: Target, agent: str) -> PruneFinding | None:
     from imi_monitor.git import merge_proof, refs
+    from imi_monitor.git.worktree_state import has_history
 
     linked = found.linked
     if linked is None or linked.branch is None or linked.head is None or found.missing:
@@ -153,7 +154,7 @@ def _merged(context: Context, git: Git, found: Target, agent: str) -> PruneFindi
         return None
     for base in (refs.trunk_ref(git, remote, trunk), f"refs/heads/{trunk}"):
         proof = merge_proof.merge_proof(git, linked.head, base) if base else None
-        if proof is not None and (proof != "ancestor" or _has_history(found.repository.common_dir, linked.branch)):
+        if proof is not None and (proof != "ancestor" or has_history(found.repository.common_dir, linked.branch)):
             reason = f"{safe(linked.branch)} is merged into {safe(trunk)} ({_WORDS[proof]})"
             return PruneFinding("merged", found.name, found.path, reason, _unsafe(context, found, agent))
     return None
@@ -165,15 +166,6 @@ _WORDS = {
     "patch-id": "the same changes are in it, commit by commit",
     "squash": "its changes are in it as one commit",
 }
-
-
-def _has_history(common_dir: str, branch: str) -> bool:
-    """True if the branch was changed after its creation: a new one has a single reflog line."""
-    try:
-        with open(os.path.join(common_dir, "logs", "refs", "heads", branch), "rb") as file:
-            return sum(1 for _ in file) > 1
-    except OSError:
-        return False  # without a reflog a finished branch looks like a new one
 
 
 def _unsafe(context: Context, found: Target, agent: str) -> str | None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from textual.content import Content
 
-from imi_monitor.model import attention
+from imi_monitor.model import attention, repository_names
 from imi_monitor.model.snapshot import ClaimState, Key, Snapshot, Waiter
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, agent_row, cells
@@ -39,15 +39,15 @@ class AgentsPanel(Panel):
         return FRAME + max(1, rows * height)
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
-        several = len(snapshot.repositories) > 1
-        return (snapshot.agents, _claims_without_agent(snapshot), snapshot.waiting, several, snapshot.sees_agents)
+        names = repository_names.of_snapshot(snapshot)
+        return (snapshot.agents, _claims_without_agent(snapshot), snapshot.waiting, names, snapshot.sees_agents)
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
         agents = attention.by_attention(snapshot.agents)
         claims = sorted(_claims_without_agent(snapshot), key=_urgency)
         names = [agent.name for agent in agents] + [claim.agent for claim in claims]
         keys = [agent.key for agent in agents] + [claim.key for claim in claims]
-        plan = agent_row.plan_columns(self.room, names, keys, several=len(snapshot.repositories) > 1)
+        plan = agent_row.plan_columns(self.room, names, keys, repository_names.of_snapshot(snapshot))
         self._stacked = plan.stacked
         rows = [
             self.row(

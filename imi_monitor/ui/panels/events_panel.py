@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from imi_monitor.model import event_text
+from imi_monitor.model import event_text, repository_names
 from imi_monitor.model.event_text import ShownEvent
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui import cells
 from imi_monitor.ui.panels.feed_panel import FeedPanel
@@ -21,14 +22,14 @@ class EventsPanel(FeedPanel[ShownEvent]):
     empty_message = "no events yet"
     empty_of_worktree = "no events of {} yet"
 
-    _several = False  # repositories are shown
+    _names = RepositoryNames()
     _folded: tuple[object, Sequence[ShownEvent]] = (None, ())
 
     def entries(self, snapshot: Snapshot) -> Sequence[ShownEvent]:
         """The events of the repositories shown, those of a session folded."""
         inputs = (snapshot.events, snapshot.repositories)
         if self._folded[0] != inputs:
-            self._several = len(snapshot.repositories) > 1
+            self._names = repository_names.of_snapshot(snapshot)
             own = [one for one in snapshot.events if event_text.concerns(one, snapshot.repositories)]
             self._folded = (inputs, event_text.fold(own))
         return self._folded[1]
@@ -37,7 +38,7 @@ class EventsPanel(FeedPanel[ShownEvent]):
         return str(entry.event.seq)
 
     def entry_line(self, entry: ShownEvent, room: int) -> Content:
-        return cells.event_line(entry, room, named=self._several)
+        return cells.event_line(entry, room, repository=self._names.prefix(entry.event.repo))
 
 
 PANEL = EventsPanel

@@ -13,6 +13,7 @@ from textual.style import Style
 from textual.widgets import Static
 
 from imi_monitor.model import times
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells, worktree_columns, worktree_row
@@ -67,7 +68,7 @@ class WorktreesPanel(Panel):
         self._drawn: dict[int, DrawnWorktree] = {}  # by identity; few worktrees change between snapshots
         self._shared_inputs: tuple[object, ...] = ()  # what all rows depend on
         self._drawn_at = FOREVER
-        self._measured: tuple[Snapshot | None, WorktreeColumns] = (None, WorktreeColumns(0, False))
+        self._measured: tuple[Snapshot | None, WorktreeColumns] = (None, WorktreeColumns(0, RepositoryNames()))
         self._widths: dict[int, MeasuredWorktree] = {}  # by identity
 
     def compose(self) -> ComposeResult:
@@ -145,22 +146,22 @@ class WorktreesPanel(Panel):
         disk = self.order.shows_disk_use
         before, plan = self._measured
         if before is not snapshot or plan.room != self.room or bool(plan.disk) != disk:
-            several = len(snapshot.repositories) > 1
+            names = facts.names
             upstream = any(tree.git is not None and tree.git.upstream for tree in snapshot.worktrees)
-            widths = self._row_widths(facts, several)
-            plan = worktree_columns.plan_columns(self.room, widths, several=several, upstream=upstream, disk=disk)
+            widths = self._row_widths(facts)
+            plan = worktree_columns.plan_columns(self.room, widths, names, upstream=upstream, disk=disk)
             self._measured = (snapshot, plan)
         return self._measured[1]
 
-    def _row_widths(self, facts: SnapshotFacts, several: bool) -> list[RowWidths]:
+    def _row_widths(self, facts: SnapshotFacts) -> list[RowWidths]:
         """The widths of all rows; those of unchanged worktrees were measured before."""
         before, self._widths = self._widths, {}
         for tree in facts.snapshot.worktrees:
-            inputs = (facts.agents_in(tree), facts.conflicts_of(tree), several)
+            inputs = (facts.agents_in(tree), facts.conflicts_of(tree), facts.names)
             known = before.get(id(tree))
             if known is None or known.tree is not tree or known.inputs != inputs:
                 agents, hits, _ = inputs
-                widths = worktree_columns.row_widths(tree, agents, hits, several=several)
+                widths = worktree_columns.row_widths(tree, agents, hits, facts.names)
                 known = MeasuredWorktree(tree, inputs, widths)
             self._widths[id(tree)] = known
         return [known.widths for known in self._widths.values()]
@@ -197,7 +198,8 @@ class WorktreesPanel(Panel):
 
     def _heading(self, one: GroupHeading) -> ListRow:
         sign = "▸" if one.folded else "▾"
-        text = Content.styled(f"{sign} {safe(one.group, 60)} ", "bold $primary").append(
+        group = self.facts.names.shown(one.group) if self.facts and self.order.group == "repository" else one.group
+        text = Content.styled(f"{sign} {safe(group, 60)} ", "bold $primary").append(
             Content.styled(str(one.count), cells.MUTED)
         )
         return ListRow(_GROUP + one.group, (Content(""), text) if self.stacked else (text,), heading=True)

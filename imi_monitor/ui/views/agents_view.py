@@ -16,9 +16,10 @@ from textual.widgets import Input, Static
 from imi_monitor.actions import time_format
 from imi_monitor.actions.history import stats_action
 from imi_monitor.actions.history.stats_action import StatsGroup
-from imi_monitor.model import attention, times
+from imi_monitor.model import attention, repository_names, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.session_status import add_known
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.state_words import DEAD
@@ -105,11 +106,11 @@ class AgentsView(FilteredView, SingleAgentView):
             max(20, lines.room),
             [one.name for one in found],
             [one.key for one in found],
-            several=len(snapshot.repositories) > 1,
+            repository_names.of_snapshot(snapshot),
             all_columns=True,
         )
         trees = {tree.key: tree for tree in snapshot.worktrees}
-        rows = list(_rows(_groups(found, self._grouping, self._teams, several=plan.several), trees, plan, now))
+        rows = list(_rows(_groups(found, self._grouping, self._teams, plan.repositories), trees, plan, now))
         self.set_title(self._title(found, snapshot))
         lines.show(rows or [message_row(self._why_empty(snapshot))], 2 if plan.stacked else 1)
         self._choose(lines.cursor)
@@ -182,7 +183,7 @@ class AgentsView(FilteredView, SingleAgentView):
 
 
 def _groups(
-    found: Sequence[Agent], by: str, teams: Mapping[str, str], *, several: bool = False
+    found: Sequence[Agent], by: str, teams: Mapping[str, str], repositories: RepositoryNames
 ) -> dict[str, list[Agent]]:
     """The agents of each group, in the order in which the groups are shown; without empty groups.
 
@@ -194,7 +195,7 @@ def _groups(
         if by == "team":
             group = safe(teams.get(one.name) or teams.get(one.label or "") or _NO_TEAM, 40)
         elif by == "worktree":
-            group = agent_row.worktree_name(one.key, several) if one.key else _NO_WORKTREE
+            group = agent_row.worktree_name(one.key, repositories) if one.key else _NO_WORKTREE
         else:
             group = _NEWEST_END if one is newest and attention.word(one) == DEAD else attention.word(one)
         groups.setdefault(group, []).append(one)

@@ -15,8 +15,9 @@ from textual.containers import Container
 from textual.content import Content
 
 from imi_monitor.actions.status.collisions_action import TRUNK
-from imi_monitor.model import collision
+from imi_monitor.model import collision, repository_names
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Collision, Key, Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
@@ -60,7 +61,8 @@ class CollisionsView(View):
         self._pairs = both_ways(snapshot.collisions)
         keys = sorted({key for one in snapshot.collisions for key in (one.left, one.right) if key is not None})
         several = len({key.repo for key in keys}) > 1
-        rows = [(_id(key), f"{key.repo}/{key.worktree}" if several else key.worktree) for key in keys]
+        names = repository_names.of_snapshot(snapshot) if several else RepositoryNames()
+        rows = [(_id(key), names.worktree(key)) for key in keys]
         columns = [*rows, *([("", TRUNK)] if any(one.right is None for one in snapshot.collisions) else [])]
         marks = {cell: sign(one) for cell, one in self._pairs.items()}
         matrix = self.query_one(Matrix)

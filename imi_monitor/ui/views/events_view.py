@@ -18,8 +18,9 @@ from textual.content import Content
 
 from imi_monitor.actions import time_format
 from imi_monitor.actions.history import events_action as log
-from imi_monitor.model import event_text
+from imi_monitor.model import event_text, repository_names
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import RegistryEvent, Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.store.events import Event, to_model
@@ -100,7 +101,7 @@ class EventsView(FilteredView):
             return  # the next snapshot starts another read
         first = self._events[0].row.seq if self._events else None
         last = self._events[-1].row.seq if self._events else 0
-        repositories, named = (self.snapshot.repositories if self.snapshot else ()), self._several
+        repositories, names = (self.snapshot.repositories if self.snapshot else ()), self._names
 
         def question(stop: ShouldStop) -> EventsPage:
             with self.open_context(None) as context:
@@ -110,13 +111,13 @@ class EventsView(FilteredView):
                     if older and first is not None
                     else []
                 )
-            return EventsPage([_logged(one, named) for one in newer], [_logged(one, named) for one in before], older)
+            return EventsPage([_logged(one, names) for one in newer], [_logged(one, names) for one in before], older)
 
         self._query.start(question)
 
     @property
-    def _several(self) -> bool:
-        return self.snapshot is not None and len(self.snapshot.repositories) > 1
+    def _names(self) -> RepositoryNames:
+        return repository_names.of_snapshot(self.snapshot) if self.snapshot is not None else RepositoryNames()
 
     def _received(self, page: EventsPage | ImiError) -> None:
         if isinstance(page, ImiError):
@@ -181,7 +182,8 @@ class EventsView(FilteredView):
         return [message_row(why)]
 
     def _lines(self, one: event_text.ShownEvent, width: int) -> tuple[Content, ...]:
-        return (cells.event_line(one, width, named=self._several, moment=time_format.clock(one.event.at)),)
+        repository = self._names.prefix(one.event.repo)
+        return (cells.event_line(one, width, repository=repository, moment=time_format.clock(one.event.at)),)
 
     # -- one event --------------------------------------------------------------------------------------------------
 
@@ -228,9 +230,9 @@ def _short_entry(row: Event) -> MenuEntry:
     return MenuEntry(f"event {row.seq}", log.clock(row), f"{safe(row.type)} {' '.join(log.details(row))}")
 
 
-def _logged(row: Event, named: bool) -> LoggedEvent:
+def _logged(row: Event, names: RepositoryNames) -> LoggedEvent:
     event = to_model(row)
-    said = str(event_text.sentence(event, named=named))
+    said = str(event_text.sentence(event, repository=names.prefix(event.repo)))
     fields = (said, row.type, row.repo_name or "", row.worktree_name or "", row.agent_id or "", *log.details(row))
     return LoggedEvent(row, event, " ".join(fields))
 

@@ -10,7 +10,8 @@ from textual import on
 from textual.binding import Binding
 from textual.content import Content
 
-from imi_monitor.model import times
+from imi_monitor.model import repository_names, times
+from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
@@ -49,9 +50,9 @@ class TrashView(RegistryView):
         return "Trash", f"{number}; each is kept for {count(data['keep_days'], 'day')}"
 
     def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
-        several = self.snapshot is not None and len(self.snapshot.repositories) > 1
+        names = repository_names.of_snapshot(self.snapshot) if self.snapshot is not None else RepositoryNames()
         newest_first = sorted(data["entries"], key=lambda one: one["removed_at"] or "", reverse=True)
-        rows = [ListRow(one["id"], _lines(one, now, width, several)) for one in newest_first]
+        rows = [ListRow(one["id"], _lines(one, now, width, names)) for one in newest_first]
         return rows or [message_row("the trash is empty: D moves a worktree into it")]
 
     @on(RowList.RowChosen)
@@ -71,10 +72,10 @@ class TrashView(RegistryView):
             app.action_commands.open(verb, values=values(chosen["id"]))
 
 
-def _lines(one: dict[str, Any], now: datetime, width: int, several: bool) -> tuple[Content, ...]:
+def _lines(one: dict[str, Any], now: datetime, width: int, names: RepositoryNames) -> tuple[Content, ...]:
     name = cells.fixed(safe(one["worktree_name"] or one["id"], 60), 28, "bold")
     age = cells.fixed(f"{times.age_of(one['removed_at'], now)} ago", 10, cells.MUTED)
-    repo = [Content.styled(f"{safe(one['repo'] or '?', 24)}  ", cells.MUTED)] if several else []
+    repo = [Content.styled(f"{safe(names.shown(one['repo'] or '?'), 24)}  ", cells.MUTED)] if names.several else []
     by = Content(f"{one['how'] or 'removed'} by {safe(one['removed_by'] or '?', 24)}")
     branch = Content.styled(f"  {safe(one['branch'] or '', 60)}", cells.MUTED)
     problem = _problem(one)
