@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Outcome
     from imi_monitor.actions.context import Context
     from imi_monitor.cli.argument_parser import ParsedCommandLine
+    from imi_monitor.config import Settings
 
 
 _WELCOME = """\
@@ -41,7 +42,6 @@ class MonitorVerb(FrontEndVerb):
     arguments = (REPOSITORIES,)
 
     def show(self, parsed: ParsedCommandLine) -> Outcome | int:
-        from imi_monitor.actions.action import Outcome
         from imi_monitor.model.errors import Refused
 
         if not _interactive(parsed):
@@ -49,8 +49,7 @@ class MonitorVerb(FrontEndVerb):
                 "the dashboard needs a terminal: `imi status` prints the state once, `imi watch` streams JSON",
                 code="no-terminal",
             )
-        status = run_dashboard(parsed, parsed.request.rest("repo"))
-        return Outcome(_WELCOME.splitlines()) if status is None else status
+        return run_dashboard(parsed, parsed.request.rest("repo"))
 
 
 ACTIONS = (MonitorVerb(),)
@@ -58,15 +57,11 @@ ACTIONS = (MonitorVerb(),)
 
 def show_default(parsed: ParsedCommandLine) -> Outcome | int:
     """Plain `imi`: the dashboard on a terminal, which gives the exit status, else the outcome of `imi status`."""
-    if _interactive(parsed):
-        status = run_dashboard(parsed, parsed.words)
-        if status is not None:
-            return status
-    return _status_outcome(parsed)
+    return run_dashboard(parsed, parsed.words) if _interactive(parsed) else _status_outcome(parsed)
 
 
-def run_dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
-    """The dashboard's exit status; None when there is no repository to show yet."""
+def run_dashboard(parsed: ParsedCommandLine, named: list[str]) -> int:
+    """The dashboard's exit status. Where there is no repository to show yet, the welcome screen finds one."""
     from imi_monitor.actions.context import Context
     from imi_monitor.cli import crash_log
     from imi_monitor.store import repositories
@@ -79,10 +74,11 @@ def run_dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
         else:
             here = context.find_repository()
             common_dirs = None if here is None else [here.common_dir]
-        if common_dirs is None and not repositories.list_common_dirs(context.connection):
-            return None
+        nothing = common_dirs is None and not repositories.list_common_dirs(context.connection)
         database, settings = context.database, context.settings
 
+    if nothing:
+        return _welcome(parsed, settings)
     ui = __import__("imi_monitor.ui.dashboard", fromlist=["run"])  # by name: cli and ui do not import each other
     status: int = ui.run(
         database,
@@ -97,6 +93,18 @@ def run_dashboard(parsed: ParsedCommandLine, named: list[str]) -> int | None:
 
         old_names_notice.show(settings)
     return status
+
+
+def _welcome(parsed: ParsedCommandLine, settings: Settings) -> int:
+    """Show the welcome screen and do what was chosen there."""
+    from imi_monitor.cli import argument_parser, crash_log, demo_command
+
+    ui = __import__("imi_monitor.ui.welcome", fromlist=["run"])
+    chosen: str | None = ui.run(settings, crash_log.recorded, ascii_only=parsed.flag("ascii"))
+    if chosen == ui.DEMO:
+        flags = [f"--{name}" for name in ("ascii", "read-only") if parsed.flag(name)]
+        return demo_command.ACTIONS[0].show(argument_parser.parse([*flags, "demo"]))
+    return 0 if chosen is None else run_dashboard(parsed, [chosen])
 
 
 def _interactive(parsed: ParsedCommandLine) -> bool:

@@ -104,7 +104,7 @@ def _run_view(parsed: ParsedCommandLine, view: str, world: DemoWorld) -> int:
     words = {"dashboard": ["monitor", world.trunk], "status": ["status", "--watch"], "watch": ["watch"]}[view]
     inner = argument_parser.parse(["--db", world.database, *flags, *words])
     if view == "dashboard":
-        return dashboard_command.run_dashboard(inner, [world.trunk]) or 0
+        return dashboard_command.run_dashboard(inner, [world.trunk])
     if parsed.request.flag("once") or (view == "status" and not sys.stdout.isatty() and not _timed(parsed)):
         inner.request.values["once"] = True
     return snapshot_stream.run(inner, seconds=parsed.request.number("seconds"))

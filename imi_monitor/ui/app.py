@@ -7,32 +7,27 @@ the sources report the change.
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from textual import events, on, work
 from textual.binding import Binding
 from textual.content import Content
-from textual.driver import Driver
-from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 
-from imi_monitor import installation, paths
+from imi_monitor import installation
 from imi_monitor.actions.action import Request
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import safe
-from imi_monitor.ui import command_conditions, commands, glyphs, key_hints, themes
+from imi_monitor.ui import command_conditions, commands, key_hints
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.handlers.action_commands import ActionCommands
 from imi_monitor.ui.handlers.agent_commands import AgentCommands
@@ -45,7 +40,8 @@ from imi_monitor.ui.home_screen import HomeScreen
 from imi_monitor.ui.panels.worktrees_panel import group_of_row
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.saved_layout import LayoutFile, SavedLayout
-from imi_monitor.ui.textual_internals import CrashSafeApp, TerminalDriver, log_error
+from imi_monitor.ui.terminal_app import TerminalApp
+from imi_monitor.ui.textual_internals import log_error
 from imi_monitor.ui.typed_keys import TypedKeys
 from imi_monitor.ui.widgets.key_bar import KeyHint
 from imi_monitor.ui.widgets.row_list import RowList
@@ -59,29 +55,17 @@ if TYPE_CHECKING:
     from imi_monitor.ui.tab_signs import TabSigns
     from imi_monitor.ui.views import View
 
-EXIT_TIMEOUT = 1.5  # seconds that threads may take to end; what they do survives a kill
-_HOME_STYLES = ("app.tcss", "panels.tcss")
 
+class ImiApp(TerminalApp):
+    """`connect` runs the engine; `open_context` gives actions their registry; `first` is known before the engine runs."""
 
-class ImiApp(CrashSafeApp):
-    """`connect` runs the engine; `open_context` gives actions a registry and repository; `first` is known before the engine runs.
-
-    The attributes below are set by `shutdown.run_app`, which shows the app to a person.
-    """
-
-    TITLE = "imi"
-    CSS_PATH = [os.path.join(paths.styles_dir(), name) for name in _HOME_STYLES]
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-middle"), (120, "-wide")]
-    ENABLE_COMMAND_PALETTE = False  # the palette is made from the command table
     BINDINGS = [
         Binding("ctrl+p", "do('palette')", show=False, priority=True),
         Binding("ctrl+c", "quit", "Quit", show=False),
         Binding("ctrl+z", "suspend_process", "To the shell", show=False),
     ]
 
-    force_exit: Callable[[int], object] | None = None  # ends the process if the app does not within EXIT_TIMEOUT
-    crash_marker: CrashMarker | None = None
-    on_first_paint: Callable[[], object] | None = None
+    on_first_paint: Callable[[], object] | None = None  # set by whoever shows the app
     farewell = ""  # escape sequence written when the terminal is given back, to the shell or for good
 
     def __init__(
@@ -93,8 +77,7 @@ class ImiApp(CrashSafeApp):
         preferences: Preferences | None = None,
         first: Snapshot | None = None,
     ) -> None:
-        super().__init__()
-        self.preferences = preferences or Preferences()
+        super().__init__(preferences or Preferences())
         self.commands = commands.table(self.preferences.keymap, own=self.preferences.own_commands, read_only=read_only)
         key_hints.use(self.commands)
         self.open_context = open_context
@@ -118,17 +101,11 @@ class ImiApp(CrashSafeApp):
         self.read_only = read_only
         self._timer: Timer | None = None
         self._drawn_at = 0.0  # when a snapshot was drawn last
-        self._ascii = glyphs.AsciiFilter(enabled=self.preferences.ascii_only)
-        self.late_styles = sorted(Path(paths.styles_dir()).glob("*.tcss"))
-        for theme in themes.THEMES:
-            self.register_theme(theme)
         saved = self.layout_file.load()
         self.interval = saved.interval if 0.2 <= saved.interval <= 60 else self.preferences.interval
         self.home.restore(saved)
         self._displaced_keys = saved.displaced_keys
-        chosen = saved.theme if saved.theme in self.available_themes else self._configured_theme
-        self.register_known_theme(chosen)
-        self.apply_initial_theme(chosen)
+        self.start_with_theme(saved.theme if saved.theme in self.available_themes else self.configured_theme)
         self._bind_commands()
 
     def _bind_commands(self) -> None:
@@ -142,16 +119,9 @@ class ImiApp(CrashSafeApp):
                     key_display=command.key_label,
                 )
 
-    def get_driver_class(self) -> type[Driver]:
-        return TerminalDriver
-
     def get_default_screen(self) -> Screen[None]:
         self.home.set_initial_width(self.size.width)
         return self.home
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        filters = super().get_line_filters()
-        return [*filters, self._ascii] if self._ascii.enabled else filters
 
     # -- start and end ----------------------------------------------------------------------------------------------
 
@@ -191,11 +161,7 @@ class ImiApp(CrashSafeApp):
 
     def before_exit(self, status: int) -> None:
         self.action_commands.leave_lines()
-        if self.force_exit is not None:
-            timer = threading.Timer(EXIT_TIMEOUT, self.force_exit, (status,))
-            timer.daemon = True
-            timer.start()
-            self.force_exit = None
+        super().before_exit(status)
 
     def exit(self, *args: Any, **options: Any) -> None:
         self.layout_file.flush()
@@ -446,25 +412,12 @@ class ImiApp(CrashSafeApp):
 
     # -- saved layout -----------------------------------------------------------------------------------------------
 
-    @property
-    def _configured_theme(self) -> str:
-        return self.preferences.theme or themes.default()
-
-    def register_known_theme(self, name: str) -> None:
-        """Let a theme of Textual have our greys, borders and cursor; made when it is first used."""
-        if themes.is_unadapted(self.available_themes.get(name)):
-            self.register_theme(themes.adapted(name))
-
-    def use_theme(self, name: str) -> None:
-        self.register_known_theme(name)
-        self.theme = name
-
     def layout_changed(self) -> None:
         self.layout_file.schedule()
 
     def _layout(self) -> SavedLayout:
         layout = self.home.layout_to_save(
-            theme="" if self.theme == self._configured_theme else self.theme,
+            theme="" if self.theme == self.configured_theme else self.theme,
             interval=0.0 if self.interval == self.preferences.interval else self.interval,
         )
         return replace(layout, displaced_keys=self._displaced_keys)

@@ -21,14 +21,14 @@ from imi_monitor import programs
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
 from imi_monitor.terminal import LEAVE, TerminalState
-from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.crash_marker import CrashMarker
+from imi_monitor.ui.terminal_app import TerminalApp
 from imi_monitor.ui.textual_internals import exit_from_signal
 
 RecordError = Callable[[BaseException], ImiError]
 
 
-def run_app(app: ImiApp, record_error: RecordError) -> int:
+def run_app(app: TerminalApp, record_error: RecordError) -> int:
     """Run the app and return its exit status; raise the ImiError that describes a crash."""
     terminal, marker = TerminalState(), CrashMarker()
     guard = TerminalGuard(terminal)
@@ -60,7 +60,12 @@ class _Shutdown:
     """Records the end once: from the main thread, or from the timer thread when the main thread is stuck."""
 
     def __init__(
-        self, app: ImiApp, terminal: TerminalState, guard: TerminalGuard, marker: CrashMarker, record_error: RecordError
+        self,
+        app: TerminalApp,
+        terminal: TerminalState,
+        guard: TerminalGuard,
+        marker: CrashMarker,
+        record_error: RecordError,
     ) -> None:
         self._app = app
         self._terminal = terminal
@@ -94,7 +99,7 @@ class _Shutdown:
         os._exit(status)
 
 
-def _handle_signals(app: ImiApp) -> None:
+def _handle_signals(app: TerminalApp) -> None:
     """End the app on SIGTERM, SIGHUP and SIGINT as a command would."""
 
     def handle(number: int, _frame: FrameType | None) -> None:

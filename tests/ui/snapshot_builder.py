@@ -63,7 +63,7 @@ def tree(
     key = Key("here", repo, name)
     change = Change(repo, name, "modified", "src/x.py", ago(changed)) if changed is not None else None
     known: dict[str, object] = {
-        "path": f"/w/{name}",
+        "path": f"/w/{repo}" if name == "main" else f"/w/{name}",
         "type": name.partition("-")[0],
         "branch": name.replace("-", "/", 1),
         "is_main": name == "main",

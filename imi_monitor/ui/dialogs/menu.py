@@ -67,6 +67,7 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
         entries: Sequence[MenuEntry],
         *,
         search: bool = True,
+        hint: str = "type to search, ⏎ runs it",
         at: str = "",
         preview: Callable[[str], None] | None = None,
     ) -> None:
@@ -74,6 +75,7 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
         self._title = title
         self._entries = tuple(entries)
         self._search = search
+        self._hint = hint
         self._at = at
         self._widths = (
             min(_KEY_WIDTH, max((columns.cell_width(entry.key) for entry in entries), default=0) + 2),
@@ -85,7 +87,7 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
         with Vertical(classes="menu"):
             yield Static(Content(self._title), classes="menu-title")
             if self._search:
-                yield MenuSearch(placeholder="type to search, ⏎ runs it", classes="menu-search", compact=True)
+                yield MenuSearch(placeholder=self._hint, classes="menu-search", compact=True)
             yield RowList(id="menu-lines")
             yield Static(classes="menu-whole")
 
@@ -150,12 +152,12 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
-        self._choose(self.lines.cursor)
+        self.choose(self.lines.cursor)
 
     @on(RowList.RowChosen)
     def _chosen(self, message: RowList.RowChosen) -> None:
         message.stop()
-        self._choose(message.key)
+        self.choose(message.key)
 
     @on(RowList.CursorMoved)
     def _moved(self, message: RowList.CursorMoved) -> None:
@@ -170,7 +172,7 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
         if event.widget is self:
             self.dismiss(None)
         elif event.widget is self.lines:
-            self._choose(self.lines.cursor)
+            self.choose(self.lines.cursor)
 
     def on_key(self, event: events.Key) -> None:
         if self._search:
@@ -178,11 +180,11 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
         pressed = next((entry for entry in self._entries if event.character and entry.key == event.character), None)
         if pressed is not None:
             event.stop()
-            self._choose(pressed.value)
+            self.choose(pressed.value)
         elif event.key == "q":
             self.dismiss(None)
 
-    def _choose(self, value: str | None) -> None:
+    def choose(self, value: str | None) -> None:
         entry = self._entry(value)
         if entry is not None and entry.why_not:
             self.notify(entry.why_not, severity="warning", markup=False)

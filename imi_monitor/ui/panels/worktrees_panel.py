@@ -51,7 +51,7 @@ class WorktreesPanel(Panel):
     slot = LIST
     presets = ("list_and_agents", "list_only")
     label = "Worktrees"
-    empty_message = "no worktrees yet: `imi feat NAME` makes one"
+    empty_message = "no worktrees yet: `imi feat NAME` makes one as soon as the repository has a commit"
     source = "worktrees"
 
     def __init__(self) -> None:
