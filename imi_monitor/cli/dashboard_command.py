@@ -96,15 +96,26 @@ def run_dashboard(parsed: ParsedCommandLine, named: list[str]) -> int:
 
 
 def _welcome(parsed: ParsedCommandLine, settings: Settings) -> int:
-    """Show the welcome screen and do what was chosen there."""
-    from imi_monitor.cli import argument_parser, crash_log, demo_command
+    """Show the welcome screen, then what was chosen there."""
+    from imi_monitor.cli import crash_log
 
     ui = __import__("imi_monitor.ui.welcome", fromlist=["run"])
     chosen: str | None = ui.run(settings, crash_log.recorded, ascii_only=parsed.flag("ascii"))
-    if chosen == ui.DEMO:
-        flags = [f"--{name}" for name in ("ascii", "read-only") if parsed.flag(name)]
-        return demo_command.ACTIONS[0].show(argument_parser.parse([*flags, "demo"]))
-    return 0 if chosen is None else run_dashboard(parsed, [chosen])
+    if chosen is not None:
+        _become(parsed, chosen, demo=chosen == ui.DEMO)
+    return 0
+
+
+def _become(parsed: ParsedCommandLine, chosen: str, *, demo: bool) -> None:
+    """Go on as `imi demo`, or as `imi` in the chosen repository."""
+    import os
+
+    database = parsed.option("db")
+    flags = [f"--{name}" for name in ("ascii", "read-only") if parsed.flag(name)]
+    words = ["demo"] if demo else ["--db", database] if database else []
+    if not demo:
+        os.chdir(chosen)
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "imi_monitor", *flags, *words])
 
 
 def _interactive(parsed: ParsedCommandLine) -> bool:

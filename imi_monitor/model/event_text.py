@@ -94,6 +94,27 @@ def _session_in(data: str) -> str | None:
     return session if isinstance(session, str) else None
 
 
+@dataclass(frozen=True, slots=True)
+class EndedCommand:
+    """How the last program that a user ran in a worktree with `imi exec` or `imi command` ended."""
+
+    what: str
+    status: int
+    at: str
+
+
+def last_command(events: Sequence[RegistryEvent], repo: str, worktree: str) -> EndedCommand | None:
+    """The last one of these events, unless the worktree was created after it."""
+    own = (one for one in reversed(events) if one.worktree == worktree and one.repo == repo)
+    last = next((one for one in own if one.type in ("command.ended", "worktree.created")), None)
+    if last is None or last.type != "command.ended":
+        return None
+    data = data_of(last)
+    status = data.get("status")
+    what = safe(str(data.get("name") or data.get("line") or "a command"), _LONGEST)
+    return EndedCommand(what, status if isinstance(status, int) else 0, last.at)
+
+
 def concerns(event: RegistryEvent, repositories: Sequence[str]) -> bool:
     """Return whether it is about one of the repositories, or about the registry itself."""
     return event.repo in repositories or (event.repo is None and not event.type.startswith("session."))

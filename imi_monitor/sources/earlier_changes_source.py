@@ -1,4 +1,4 @@
-"""What was changed before the dashboard began to watch: uncommitted files, by the time of their last write."""
+"""What was changed while files were not followed: uncommitted files, by the time of their last write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from imi_monitor.model import times
 from imi_monitor.model.change import Change, Kind
 from imi_monitor.model.snapshot import FileState, GitState, Key
-from imi_monitor.sources.hints import AllStatusesRead, GitStateRead, Hint, RosterRead
+from imi_monitor.sources.hints import AllStatusesRead, FilesChanged, GitStateRead, Hint, RosterRead
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 
 _MOST = 100  # changes that are kept
@@ -19,37 +19,52 @@ _MOST_OF_WORKTREE = 200  # files that are examined
 
 
 class EarlierChangesSource(Source):
-    """Reads once, when the git states of all worktrees are known."""
+    """Reads the files of all worktrees once their git states are known, and those of one after its watch began or lost events."""
 
     name = "earlier"
 
     def __init__(self) -> None:
         self._entries: dict[Key, RosterEntry] = {}
-        self._states: dict[Key, GitState] = {}
-        self._complete = asyncio.Event()
+        self._states: dict[Key, GitState] = {}  # not examined yet
+        self._uncertain: dict[Key, int] = {}  # how many more states to examine: one may be older than the watch
+        self._changes: dict[Key, tuple[Change, ...]] = {}
+        self._complete = False
+        self._wanted = asyncio.Event()
 
     def handle_hint(self, hint: Hint) -> None:
-        if self._complete.is_set():
-            return
         match hint:
             case RosterRead(entries):
                 self._entries = {entry.key: entry for entry in entries}
-            case GitStateRead(key, state):
+            case FilesChanged(key, None):
+                self._uncertain[key] = 2
+            case GitStateRead(key, state) if not self._complete or self._uncertain.get(key):
                 self._states[key] = state
+                if self._complete:
+                    self._uncertain[key] -= 1
+                    self._wanted.set()
             case AllStatusesRead() if self._states:
-                self._complete.set()
+                self._complete = True
+                self._wanted.set()
 
     async def run(self, receiver: ReadingReceiver) -> None:
-        await self._complete.wait()
-        states = [(entry, self._states[key]) for key, entry in self._entries.items() if key in self._states]
-        self._entries, self._states = {}, {}
-        receiver.update(earlier=await asyncio.to_thread(_newest, states))
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            states, self._states = self._states, {}
+            known = [(self._entries[key], state) for key, state in states.items() if key in self._entries]
+            self._changes |= await asyncio.to_thread(_read_changes, known)
+            self._changes = {key: found for key, found in self._changes.items() if key in self._entries}
+            receiver.update(earlier=_newest(self._changes))
 
 
-def _newest(states: list[tuple[RosterEntry, GitState]]) -> tuple[Change, ...]:
+def _newest(changes: dict[Key, tuple[Change, ...]]) -> tuple[Change, ...]:
     """The changes written last, oldest first."""
-    found = (change for entry, state in states for change in _changes(entry, state))
+    found = (change for of_worktree in changes.values() for change in of_worktree)
     return tuple(reversed(heapq.nlargest(_MOST, found, key=lambda change: change.at)))
+
+
+def _read_changes(states: list[tuple[RosterEntry, GitState]]) -> dict[Key, tuple[Change, ...]]:
+    return {entry.key: tuple(_changes(entry, state)) for entry, state in states}
 
 
 def _changes(entry: RosterEntry, state: GitState) -> Iterator[Change]:

@@ -65,7 +65,7 @@ class ImiApp(TerminalApp):
         Binding("ctrl+z", "suspend_process", "To the shell", show=False),
     ]
 
-    on_first_paint: Callable[[], object] | None = None  # set by whoever shows the app
+    on_first_paint: Callable[[], object] | None = None  # set by `dashboard.run`
     farewell = ""  # escape sequence written when the terminal is given back, to the shell or for good
 
     def __init__(

@@ -36,6 +36,7 @@ def test_a_branch_is_merged_when_the_trunk_has_the_commits_it_had(repo: Repo) ->
 
 
 def test_the_trunk_itself_is_not_merged(repo: Repo) -> None:
+    repo.write("more.txt", "x")
     repo.commit("more")
     git = Git(str(repo.path / ".git"), str(repo.path / ".git"), str(repo.path))
     assert not read_state(git, trunk_of(repo), None, None, linked=False).merged

@@ -9,7 +9,7 @@ from imi_monitor.git.runner import Git
 from imi_monitor.git.worktree_state import TrunkPosition, read_state
 from imi_monitor.model.change import Change
 from imi_monitor.sources.earlier_changes_source import EarlierChangesSource
-from imi_monitor.sources.hints import AllStatusesRead, GitStateRead, RosterRead
+from imi_monitor.sources.hints import AllStatusesRead, FilesChanged, GitStateRead, RosterRead
 from tests.helpers import Repo
 from tests.sources.source_kit import RecordingReceiver, roster_entry, running, until
 
@@ -42,5 +42,29 @@ def test_uncommitted_files_are_listed_by_the_time_of_their_last_write(repo: Repo
         assert receiver.earlier is not None
         assert [(one.path, one.kind) for one in receiver.earlier] == [("README.md", "modified"), ("new.txt", "created")]
         assert receiver.earlier[0].at.startswith("1970-01-01T00:16:40") and receiver.earlier[0].guessed
+
+    asyncio.run(main())
+
+
+def test_a_file_written_before_its_folder_was_followed_is_listed(repo: Repo) -> None:
+    made = repo.worktree("feat")
+    entry = roster_entry(repo.path.parent, "feat")
+    git, trunk = Git(entry.common_dir, entry.admin_dir, entry.path), TrunkPosition(None, None)
+    before = read_state(git, trunk, None, None, linked=True)
+    made.write("new.txt", "x")
+    after = read_state(git, trunk, None, None, linked=True)
+
+    async def main() -> None:
+        source, receiver = EarlierChangesSource(), EarlierReceiver()
+        async with running(source, receiver):
+            for hint in (RosterRead((entry,)), GitStateRead(entry.key, before), AllStatusesRead()):
+                source.handle_hint(hint)
+            await until(lambda: receiver.earlier == ())
+            source.handle_hint(GitStateRead(entry.key, after))
+            source.handle_hint(FilesChanged(entry.key, None))  # the watch begins
+            source.handle_hint(GitStateRead(entry.key, before))  # a reading that was running
+            source.handle_hint(GitStateRead(entry.key, after))
+            await until(lambda: receiver.earlier)
+        assert receiver.earlier is not None and [one.path for one in receiver.earlier] == ["new.txt"]
 
     asyncio.run(main())

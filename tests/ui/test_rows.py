@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -23,6 +24,7 @@ from imi_monitor.model.snapshot import (
     Commit,
     DiskUse,
     FileState,
+    GitState,
     Key,
     RegistryEvent,
     Snapshot,
@@ -368,6 +370,41 @@ def test_a_repository_without_a_commit_says_so() -> None:
         play,
         snapshot_builder.world(snapshot_builder.tree("main", git=snapshot_builder.state(head=None, last_commit=None))),
     )
+
+
+@pytest.mark.parametrize(
+    ("git", "said"),
+    [
+        (snapshot_builder.state(), "nothing is uncommitted or has changed"),
+        (snapshot_builder.dirty(2), "no file has changed since the start; 2 uncommitted files: 2 lists them"),
+        (None, "no file has changed since the start"),
+    ],
+)
+def test_the_changes_panel_never_contradicts_git(git: GitState | None, said: str) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        assert [row.lines[0].plain for row in app.home.panel(4).lines.rows] == [said]
+
+    read = SourceHealth("files", times.stamp(snapshot_builder.NOW), None)
+    fed(play, snapshot_builder.world(snapshot_builder.tree("main", git=git), health=(read,)))
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(0, "✓ make test  2m"), (2, "✗ make test ended with status 2  2m"), (None, None)]
+)
+def test_the_git_panel_says_how_the_last_command_ended(
+    status: int | None, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.dumps({"line": "make test", "status": status or 0, "seconds": 3})
+    ended = RegistryEvent(1, "command.ended", snapshot_builder.ago(120), "app", "main", None, data)
+    made = RegistryEvent(2, "worktree.created", snapshot_builder.ago(60), "app", "main", None, "{}")
+
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        lines = [row.lines[0].plain for row in app.home.panel(2).lines.rows]
+        assert [line for line in lines if "make test" in line] == ([said] if said else [])
+
+    events = (ended, made) if status is None else (ended,)
+    set_clock(monkeypatch, snapshot_builder.NOW)
+    fed(play, snapshot_builder.world(snapshot_builder.tree("main"), events=events))
 
 
 def stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,17 @@ def test_quit_by_key_restores_the_terminal(repo: Repo, keys: bytes, status: int)
         assert terminal.after_screen() == ""
 
 
+def test_the_welcome_screen_opens_a_typed_repository(repo: Repo, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    with Terminal(imi(), cwd=tmp_path / "elsewhere") as terminal:
+        terminal.until(b"Welcome to imi")
+        terminal.send(f"{repo.path}\r".encode())
+        terminal.until(b"unclaimed")
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+        assert_clean(terminal)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_exit_on_a_signal_restores_the_terminal(repo: Repo, number: int) -> None:  # T1
     with opened(repo) as terminal:

@@ -8,8 +8,8 @@ from textual.content import Content
 
 from imi_monitor.model import columns
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import Snapshot
-from imi_monitor.model.text import safe
+from imi_monitor.model.snapshot import Key, Snapshot
+from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.panels.feed_panel import FeedPanel
 
@@ -19,8 +19,16 @@ class ChangesPanel(FeedPanel[Change]):
     column = 2
     label = "Changes"
     source = "files"
-    empty_message = "nothing is uncommitted, and no file has changed since the start"
-    empty_of_worktree = "nothing of {} is uncommitted or has changed since the start"
+
+    def empty_text(self, snapshot: Snapshot) -> str:
+        """What git lists decides whether anything is uncommitted: of a deleted file no time is known."""
+        trees = [tree for tree in snapshot.worktrees if self.only in (None, tree.key)]
+        listed = sum(tree.git.uncommitted for tree in trees if tree.git is not None)
+        of = f" of {safe(self.only.worktree)}" if self.only else ""
+        if listed:
+            return f"no file{of} has changed since the start; {count(listed, 'uncommitted file')}: 2 lists them"
+        clean = all(tree.git is not None for tree in trees)
+        return f"nothing{of} is uncommitted or has changed" if clean else f"no file{of} has changed since the start"
 
     def entries(self, snapshot: Snapshot) -> Sequence[Change]:
         """The changes seen, behind those of uncommitted files from before."""
@@ -28,6 +36,10 @@ class ChangesPanel(FeedPanel[Change]):
             return snapshot.changes
         seen = {(change.worktree, change.path) for change in snapshot.changes}
         return (*(one for one in snapshot.earlier if (one.worktree, one.path) not in seen), *snapshot.changes)
+
+    def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
+        inputs = super().row_inputs(snapshot, selected)
+        return inputs if inputs[0] else (*inputs, self.empty_text(snapshot))
 
     def entry_key(self, entry: Change) -> str:
         return f"{entry.at} {entry.worktree} {entry.path} {entry.kind}"

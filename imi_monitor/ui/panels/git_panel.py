@@ -9,7 +9,8 @@ from functools import partial
 
 from textual.content import Content
 
-from imi_monitor.model import times
+from imi_monitor.model import event_text, times
+from imi_monitor.model.event_text import EndedCommand
 from imi_monitor.model.snapshot import FileState, GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
@@ -40,14 +41,14 @@ class GitPanel(Panel):
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         tree = snapshot.worktree(selected) if selected else None
-        return (selected, Identity(tree), snapshot.collisions)
+        return (selected, Identity(tree), snapshot.collisions, _ended(snapshot, tree))
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
         tree = snapshot.worktree(selected) if selected else None
         self._shown_key = tree.key if tree else None
         if tree is None:
             return ()
-        rows = self._head_rows(tree, now)
+        rows = self._head_rows(tree, _ended(snapshot, tree), now)
         if tree.git is not None and not tree.missing:
             rows += self._files(snapshot, tree, tree.git)
         rows += [
@@ -57,12 +58,14 @@ class GitPanel(Panel):
         ]
         return rows
 
-    def _head_rows(self, tree: Worktree, now: datetime) -> list[ListRow]:
+    def _head_rows(self, tree: Worktree, ended: EndedCommand | None, now: datetime) -> list[ListRow]:
         """The rows above the files, made again only when the worktree or an age changed."""
         commit = tree.git.last_commit if tree.git else None
-        signature = (Identity(tree), self.room, self.age(commit.at, now) if commit else "")
+        ages = [self.age(one.at, now) for one in (commit, ended) if one is not None]
+        signature = (Identity(tree), self.room, ended, tuple(ages))
         if signature != self._head_rows_made[0]:
             lines = self._head(tree, now)
+            lines += [_command_line(ended, now).truncate(self.room, ellipsis=True)] if ended is not None else []
             self._head_rows_made = (
                 signature,
                 tuple(ListRow(f"head {index}", (line,)) for index, line in enumerate(lines)),
@@ -116,6 +119,18 @@ def _file_lines(entry: FileState, room: int, overlap: tuple[str, bool] | None, b
     return (cells.file_line(entry, room, overlap, beside),)
 
 
+def _ended(snapshot: Snapshot, tree: Worktree | None) -> EndedCommand | None:
+    return None if tree is None else event_text.last_command(snapshot.events, tree.key.repo, tree.key.worktree)
+
+
+def _command_line(ended: EndedCommand, now: datetime) -> Content:
+    """`✗ make test ended with status 2  5m`."""
+    text, style = (f"✗ {ended.what} ended with status {ended.status}", "$error")
+    if ended.status == 0:
+        text, style = f"✓ {ended.what}", "$success"
+    return Content.styled(text, style).append(Content.styled(f"  {times.age_of(ended.at, now)}", cells.MUTED))
+
+
 def _clean(tree: Worktree) -> Content:
     """A worktree that cannot be read now is not reported as clean."""
     if tree.failure is not None:
@@ -135,7 +150,7 @@ def _branch(state: GitState, *, short: bool = False, remote: bool = True) -> Con
         level = Content.styled("level", cells.MUTED)
         name = state.upstream.removesuffix(f"/{state.branch}") if short else state.upstream
         parts.append(Content(f" → {safe(name)} ").append(_distance(state.ahead, state.behind) or level))
-    if state.trunk:
+    if state.trunk and state.trunk not in (state.branch, state.upstream if remote else state.branch):
         distance = _distance(state.trunk_ahead, state.trunk_behind)
         name = f"  {safe(state.trunk.rpartition('/')[2])} " if short else f"   {safe(state.trunk)} "
         parts.append(Content.styled(name, cells.MUTED))
