@@ -110,7 +110,7 @@ class WorktreeFilter:
         state = word[3:].lower()
         if not any(known.startswith(state) for known in (*STATES, *SYNONYMS)):
             near = get_close_matches(state, STATES, 1)
-            hint = f"did you mean is:{near[0]}?" if near else f"use one of {', '.join(STATES)}"
+            hint = f"did you mean is:{near[0]}?" if near else "? lists the words"
             self.problem = f"there is no is:{safe(state, 20)}: {hint}"
         return True
 

@@ -13,6 +13,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 from imi_monitor.ui.commands import key_label
+from imi_monitor.ui.dialogs.menu import KEY_WIDTH
 
 MOVEMENT = "Movement"
 _LEAVE = "leave"
@@ -32,21 +33,31 @@ class ViewKey:
 
     @property
     def key_label(self) -> str:
-        """The first two keys as the screen shows them."""
-        return " ".join(map(key_label, self.keys[:2]))
+        """The first keys as the screen shows them: two where they fit."""
+        two = " ".join(map(key_label, self.keys[:2]))
+        return two if len(two) < KEY_WIDTH else key_label(self.keys[0])
 
 
 def active_keys(screen: Screen[object]) -> list[ViewKey]:
     """The keys that work in this view now: its own, how to leave it, how to move."""
     label = getattr(screen, "label", "")
-    active = ((one.node, one.binding) for one in screen.active_bindings.values())
+    active = [(one.node, one.binding) for one in screen.active_bindings.values() if one.node is not screen.app]
+    order = {action: place for place, action in enumerate(_declared_actions(type(screen)))}
+    active.sort(key=lambda pair: order.get(pair[1].action, len(order)))
     return _joined((label if node is screen else MOVEMENT, node, binding) for node, binding in active)
 
 
 def declared_keys(view: type[Screen[object]]) -> list[ViewKey]:
     """The keys that a class of views declares, without those of its widgets."""
-    found = view._merge_bindings().key_to_bindings.values()
-    return _joined((getattr(view, "label", ""), None, binding) for bindings in found for binding in bindings)
+    order = {action: place for place, action in enumerate(_declared_actions(view))}
+    found = [one for same in view._merge_bindings().key_to_bindings.values() for one in same]
+    found.sort(key=lambda one: order.get(one.action, len(order)))
+    return _joined((getattr(view, "label", ""), None, binding) for binding in found)
+
+
+def _declared_actions(view: type[Screen[object]]) -> list[str]:
+    """The actions of the class's own bindings, in the order in which it lists them."""
+    return [one.action for one in Binding.make_bindings(view.__dict__.get("BINDINGS", ()))]
 
 
 def _joined(bindings: Iterable[tuple[str, DOMNode | None, Binding]]) -> list[ViewKey]:

@@ -27,7 +27,7 @@ from imi_monitor.ui.dialogs.form import Form
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.actions.forge import Forge
 from tests.helpers import Repo, git, imi
-from tests.ui.pilot_kit import run_dashboard, screen_text, toasts, wait_until
+from tests.ui.pilot_kit import listed_names, run_dashboard, screen_text, toasts, wait_until
 
 HOSTILE = [
     "[/b]",
@@ -104,6 +104,28 @@ def test_claim_dialog_previews_and_force_needs_a_reason(repo: Repo) -> None:
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.screen is not dialog)
         assert await asyncio.to_thread(holder, repo, "feat-api") not in (None, "claude-1")
+
+    run_dashboard(repo, play)
+
+
+def test_arrow_keys_lead_through_fields_and_buttons(repo: Repo) -> None:
+    repo.worktree("feat-old")
+
+    def focused(app: ImiApp) -> str | None:
+        return app.focused.id if app.focused is not None else None
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: len(listed_names(app)) == 2)
+        select(app, "feat-old")
+        await pilot.press("D")
+        await wait_until(pilot, lambda: "its branch feat/old is kept" in screen_text(app))
+        assert focused(app) == "leave", "nothing is removed by one key"
+        await pilot.press("up")
+        assert focused(app) == "ask-delete-branch"
+        await pilot.press("down", "right")
+        assert focused(app) == "act"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: listed_names(app) == ["app"])
 
     run_dashboard(repo, play)
 
@@ -609,7 +631,7 @@ def test_a_place_in_line_is_taken_from_the_dialog_and_the_claim_follows(repo: Re
         dialog = await opened(app, pilot, "feat-api", "c")
         await wait_until(pilot, lambda: app.focused is not None and app.focused.id == "ask-wait")
         await pilot.press("space")
-        await wait_until(pilot, lambda: "with 0 agents ahead; claude-1 holds it" in unbroken(app))
+        await wait_until(pilot, lambda: "waits in line for feat-api as the first; claude-1 holds it" in unbroken(app))
         await pilot.press("enter")
         await wait_until(
             pilot, lambda: app.screen is not dialog and "in line for feat-api: Q shows the line" in toasts(app)

@@ -64,7 +64,7 @@ class ClaimAction(Action):
             "show the claim as stale after this long without a heartbeat",
             value="SECONDS",
             number=True,
-            label="Expires in s",
+            label="Expires (s)",
         ),
         Option("task", "the task this claim is for", value="TASK"),
         Option("pid", "the agent's process; once it is dead, the next agent can claim", value="PID", number=True),

@@ -31,8 +31,9 @@ def of_waiting(context: Context, found: Target, claim: Claim) -> list[str]:
     waiters = claim_queue.list_waiters(context.connection, claim.repo_name, claim.worktree_name)
     ahead = sum(not one.gone for one in waiters)
     owner = f"{safe(claim.agent_id)} holds it" if claim.agent_id else "it is free for the first in line"
+    place = f"behind {count(ahead, 'agent')}" if ahead else "as the first"
     return [
-        f"waits in line for {safe(found.name)} with {count(ahead, 'agent')} ahead; {owner}",
+        f"waits in line for {safe(found.name)} {place}; {owner}",
         "the claim follows as soon as it is your turn; `imi queue` shows the line, and leaves it",
         "quitting the dashboard leaves the line",
     ]

@@ -29,7 +29,7 @@ from imi_monitor.ui import command_log
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop, run_query
 from imi_monitor.ui.dialogs import dialog_text
 from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget, OpenContext, TargetResult
-from imi_monitor.ui.dialogs.form import Form, TextField, fields
+from imi_monitor.ui.dialogs.form import ARROWS, Form, TextField, fields
 from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
 
 InBackground = Callable[[Sequence[ActionTarget], dict[str, object]], object]
@@ -54,7 +54,12 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
     context, for worktrees of different repositories.
     """
 
-    BINDINGS = [("escape", "leave", "Cancel"), ("pagedown", "scroll(1)", "Down"), ("pageup", "scroll(-1)", "Up")]
+    BINDINGS = [
+        ("escape", "leave", "Cancel"),
+        ("pagedown", "scroll(1)", "Down"),
+        ("pageup", "scroll(-1)", "Up"),
+        *ARROWS,
+    ]
 
     class Progressed(Message):
         """The running action reported its progress."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -68,6 +69,10 @@ def _option_field(option: Option) -> FormField:
     )
 
 
+ARROWS = (Binding("down,right", "app.focus_next", show=False), Binding("up,left", "app.focus_previous", show=False))
+"""The keys that move the focus, where the widget with the focus has no use for them."""
+
+
 class TextField(Input):
     """One line of text. Control and invisible characters are dropped: no name contains any."""
 
@@ -79,7 +84,9 @@ class TextField(Input):
 
 
 class Form(Vertical):
-    """Fields below each other."""
+    """Fields below each other; the arrow keys lead from one to the next."""
+
+    BINDINGS = [*ARROWS]
 
     class Changed(Message):
         """A field has another value."""

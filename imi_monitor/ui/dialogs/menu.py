@@ -22,7 +22,7 @@ from imi_monitor.ui import cells
 from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
-_LABEL_WIDTH, _KEY_WIDTH = 26, 10  # at most
+_LABEL_WIDTH, KEY_WIDTH = 26, 10  # at most
 _LEAST_WIDTH, _MOST_WIDTH = 40, 128  # of the menu
 _FRAME_WIDTH = 6  # border, padding, scroll bar
 
@@ -78,7 +78,7 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
         self._hint = hint
         self._at = at
         self._widths = (
-            min(_KEY_WIDTH, max((columns.cell_width(entry.key) for entry in entries), default=0) + 2),
+            min(KEY_WIDTH, max((columns.cell_width(entry.key) for entry in entries), default=0) + 2),
             min(_LABEL_WIDTH, max((columns.cell_width(entry.label) for entry in entries if entry.help), default=0) + 1),
         )
         self._preview = preview

@@ -123,7 +123,9 @@ class DisplayCommands:
             else:
                 app.run_chosen(value)
 
-        app.push_screen(make(app.commands_here, app.why_not, keys), run)
+        opened = getattr(app.screen, "word", "")
+        others = [command for command in app.commands_here if command.word != opened]
+        app.push_screen(make(others, app.why_not, keys), run)
 
     def do_quit(self) -> None:
         self._app.exit()
