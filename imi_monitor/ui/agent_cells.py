@@ -176,11 +176,11 @@ def worktree_glyph(tree: Worktree, agents: Sequence[Agent]) -> Content:
     return glyph(first) if first is not None and not tree.missing and _is_relevant(first) else cells.glyph(tree)
 
 
-def worktree_activity(tree: Worktree, agents: Sequence[Agent]) -> Content:
+def worktree_activity(tree: Worktree, agents: Sequence[Agent], *, task: bool = True) -> Content:
     """An agent that asks or intrudes, else a problem of the worktree, else an agent's activity, else the worktree's own."""
     first = next(iter(agents), None)
     if first is None or tree.missing or not _is_relevant(first):
-        return cells.activity(tree)
+        return cells.activity(tree, task=task)
     if attention.standing(first) in (ASKS, INTRUDES):
         return activity(first, short=True)
     wrong = cells.problem(tree)

@@ -172,16 +172,16 @@ def problem(worktree: Worktree, *, short: bool = False) -> Content:
     return Content("")
 
 
-def activity(worktree: Worktree) -> Content:
-    """A problem, else the state and task of the claim, else the file that changed last."""
+def activity(worktree: Worktree, *, task: bool = True) -> Content:
+    """A problem, else the state and task of the claim, else the file that changed last; `task`: it has no column of its own."""
     special = problem(worktree, short=True)
     if special.plain:
         return special
     claim, change = worktree.claim, worktree.last_change
     if claim is not None and claim.state in CLAIM_WORDS:
         lost = Content.styled(CLAIM_WORDS[claim.state], CLAIM_STYLES[claim.state])
-        return lost.append(Content.styled(f" · {safe(claim.task, 120)}", MUTED)) if claim.task else lost
-    if claim is not None and claim.task:
+        return lost.append(Content.styled(f" · {safe(claim.task, 120)}", MUTED)) if claim.task and task else lost
+    if claim is not None and claim.task and task:
         return Content(safe(claim.task, 120))
     if change is not None:
         sign, style = CHANGE_GLYPHS[change.kind]

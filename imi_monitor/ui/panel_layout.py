@@ -103,6 +103,7 @@ class PanelLayout:
                 panel.slot == LIST,
                 last if panel.tabs else panel.column,
                 partial(_lines_needed, panel, self._snapshot),
+                self._snapshot is not None and panel.has_more(self._snapshot),
             )
             for panel in self._panels
             if panel.display

@@ -55,6 +55,7 @@ class PanelPlace(NamedTuple):
     is_list: bool
     column: int | None  # None: where most lines are free
     lines: Callable[[int], int]
+    has_more: bool = False  # it could show more than it needs, so it gets the lines that are left
 
 
 def regions(places: Sequence[PanelPlace], shape: Shape, size: Size) -> dict[int, Region]:
@@ -104,10 +105,18 @@ def _lines_of(column: Sequence[PanelPlace], width: int) -> int:
 
 
 def _heights(column: Sequence[PanelPlace], width: int, room: int) -> list[int]:
-    """What each panel needs, and the rest for the last one; in too little room the list comes first, the others share alike."""
+    """What each panel needs, and the rest for those that have more, else for the last one.
+
+    In too little room the list comes first, and the others share alike.
+    """
     needs = [max(LEAST_LINES, place.lines(width)) for place in column]
     if sum(needs) <= room:
-        return [*needs[:-1], needs[-1] + room - sum(needs)]
+        takers = [index for index, place in enumerate(column) if place.has_more] or [len(column) - 1]
+        share, odd = divmod(room - sum(needs), len(takers))
+        return [
+            need + (share if index in takers else 0) + (odd if index == takers[-1] else 0)
+            for index, need in enumerate(needs)
+        ]
     if column[0].is_list and len(column) > 1:
         first = _first_lines(room, needs[0], sum(needs[1:]))
         return [first, *_shared(needs[1:], room - first)]

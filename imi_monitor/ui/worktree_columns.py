@@ -120,7 +120,7 @@ def _plan(room: int, names: RepositoryNames, longest: RowWidths, upstream: bool,
     wanted = [
         OptionalColumn("owner", max(5, min(owners, 9))),
         OptionalColumn("activity", 12),
-        OptionalColumn("hits", max(3, longest.hits)),
+        *([OptionalColumn("hits", max(3, longest.hits))] if longest.hits else []),
         OptionalColumn("trunk", max(5, longest.trunk)),
     ]
     optional, left = columns.fit_optional(room - _GUTTER - sum(fixed.values()) - (len(fixed) - 1), wanted)
@@ -131,6 +131,9 @@ def _plan(room: int, names: RepositoryNames, longest: RowWidths, upstream: bool,
     )
     for column, goal in steps:
         left -= _grow(widths, column, goal, left)
+    for column, exact in (("activity", longest.activity), ("owner", longest.owner)):
+        if column in widths:  # a name is not cut for cells that only round a width
+            widths[column] -= _grow(widths, "name", longest.name, max(0, widths[column] - max(exact, 9)))
     details = [OptionalColumn("upstream", max(5, longest.upstream))] if upstream else []
     details += [OptionalColumn("spark", 8, spare=4)] if longest.spark else []
     if room >= _MIN_FOR_DETAILS:

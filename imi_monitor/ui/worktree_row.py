@@ -40,7 +40,7 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
     trunk = (state.trunk_ahead, state.trunk_behind) if state and not tree.is_main else (None, None)
     name = cells.fixed_name(safe(plan.names.worktree(tree.key)), plan.name, "bold" if not tree.is_main else "")
     commit = state.last_commit if state else None
-    activity = agent_cells.worktree_activity(tree, row.agents)
+    activity = agent_cells.worktree_activity(tree, row.agents, task=not plan.task)
     fields = [
         name,
         _owner(row, plan.owner) if plan.owner else None,

@@ -64,3 +64,11 @@ def test_a_hundred_columns_show_the_list_in_the_whole_width() -> None:
         size = Size(100, height)
         found = panel_regions.regions(places(), shape_for(size), size)
         assert found[1].width == 100 and found[3].width == 50
+
+
+def test_what_is_left_goes_to_a_panel_that_has_more() -> None:
+    shape, size = shape_for(Size(140, 40)), Size(140, 38)
+    listed = places(p1=20, p2=6, p3=10, p4=10, p5=3)
+    more = [one._replace(has_more=one.number == 4) for one in listed]
+    before, after = (panel_regions.regions(found, shape, size) for found in (listed, more))
+    assert before[4].height == 10 and after[4].height == 38 - 6 - 3 and after[5].height == 3

@@ -292,6 +292,22 @@ def test_no_text_is_cut_while_the_row_has_free_cells(room: int) -> None:
         assert plan.activity >= 24 or room < 96
 
 
+def test_a_name_is_not_cut_for_cells_that_only_round_a_width() -> None:
+    tree = snapshot_builder.tree("feat-billing-invoices-eu", git=snapshot_builder.state(trunk_ahead=4, trunk_behind=8))
+    held = replace(tree, claim=snapshot_builder.claim(tree.key, "ada", task="T-17 invoices for the EU"))
+    plan = planned(82, [held, snapshot_builder.tree("spike")], hits=0)
+    part = worktree_row.WorktreeRowData(held, "5s", 0, False, snapshot_builder.NOW)
+    assert "feat-billing-invoices-eu" in in_one_line(part, plan).plain and plan.hits == 0
+
+
+def test_a_task_stands_in_one_column() -> None:
+    tree = snapshot_builder.tree("feat-a")
+    held = replace(tree, claim=snapshot_builder.claim(tree.key, "ada", task="T-17"))
+    part = worktree_row.WorktreeRowData(held, "5s", 0, False, snapshot_builder.NOW)
+    for room in (90, 190):
+        assert in_one_line(part, planned(room, [held])).plain.count("T-17") == 1
+
+
 def test_files_stand_above_the_overlaps_of_the_git_panel() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         rows = [row.lines[0].plain for row in app.home.panel(2).lines.rows]

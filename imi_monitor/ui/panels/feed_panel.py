@@ -43,6 +43,9 @@ class FeedPanel(Panel, Generic[E]):
         """The same for few entries and for many: else the panels would move with every new one."""
         return FRAME + (_USUAL_ROWS if self.entries(snapshot) else 1)
 
+    def has_more(self, snapshot: Snapshot) -> bool:
+        return len(self.entries(snapshot)) > _USUAL_ROWS
+
     def name_width(self, entries: Sequence[E], room: int) -> int:
         """The width of the column with worktrees, for panels whose lines have one."""
         return 0

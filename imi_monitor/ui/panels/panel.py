@@ -63,6 +63,10 @@ class Panel(Container):
         """
         raise NotImplementedError
 
+    def has_more(self, snapshot: Snapshot) -> bool:
+        """Whether it could show more than in the lines it needs."""
+        return False
+
     def show(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> None:
         """Draw the snapshot, if the panel is visible."""
         if not self.display or not self.lines.size.width:
