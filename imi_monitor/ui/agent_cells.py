@@ -99,7 +99,7 @@ def activity(agent: Agent, *, short: bool = False) -> Content:
 def _activity(agent: Agent, *, short: bool) -> Content:
     standing = attention.standing(agent)
     if standing == ASKS:
-        return _headed(ASKS, "$agent-asks bold", waits_for(agent, short=short), "", short=short)
+        return _headed(ASKS, "$agent-asks bold", waits_for(agent), "", short=short)
     if standing == INTRUDES:
         return _intruding(agent, short=short)
     if standing == FAILED:
@@ -115,8 +115,9 @@ def _activity(agent: Agent, *, short: bool) -> Content:
     return _headed(head, state_style(agent), detail, MUTED, short=short)
 
 
-def waits_for(agent: Agent, *, short: bool = False) -> str:
-    return agent_text.waits_for(agent.truth, tool_first=short) or "something"
+def waits_for(agent: Agent) -> str:
+    """What an agent asks for, the tool call first: rows are cut at their end."""
+    return agent_text.waits_for(agent.truth, tool_first=True) or "something"
 
 
 def _headed(head: str, colour: str, text: str, text_style: str, *, short: bool) -> Content:

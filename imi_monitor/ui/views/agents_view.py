@@ -67,7 +67,12 @@ class AgentsView(FilteredView, SingleAgentView):
         FILTER,
         Binding("b", "group", "Group", id="group", tooltip="group by state, by team or by worktree"),
         Binding(
-            "I", "app.do('seen')", "Mark all seen", id="seen", tooltip="count every death and failure as looked at"
+            "I",
+            "app.do('seen')",
+            "Mark all seen",
+            show=False,  # the key bar has no room for it
+            id="seen",
+            tooltip="count every death and failure as looked at",
         ),
     ]
 
