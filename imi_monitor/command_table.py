@@ -208,7 +208,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "module": "imi_monitor.actions.removal.remove_action",
         "group": "Merge and remove",
         "label": "Remove",
-        "help": "move a worktree into the trash, after looking whether anything would be missed",
+        "help": "move a worktree to the trash, after checking what would be lost",
         "key": "D",
         "key_bar": 80,
         "requires": ("linked", "folder"),

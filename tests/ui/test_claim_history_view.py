@@ -58,7 +58,7 @@ def test_claim_history_and_line_of_one_worktree(repo: Repo, size: tuple[int, int
         await wait_until(pilot, lambda: app.home.selected is not None)
         select(app, "feat-api")
         await pilot.press("H")
-        await wait_until(pilot, lambda: "claimed 3 times" in screen_text(app))
+        await wait_until(pilot, lambda: "3 claims" in screen_text(app))
         text = screen_text(app)
         for word in (
             "claude-1",
@@ -76,7 +76,7 @@ def test_claim_history_and_line_of_one_worktree(repo: Repo, size: tuple[int, int
             "newest first"
         )
         await asyncio.to_thread(imi, "release", "feat-api", "--agent", "boss", cwd=repo.path)
-        await wait_until(pilot, lambda: "claimed 4 times" in screen_text(app))
+        await wait_until(pilot, lambda: "4 claims" in screen_text(app))
 
     with waiting(repo, "feat-api", "gemini-1"):
         run_dashboard(repo, play, size)
@@ -138,7 +138,7 @@ def test_hostile_agents_and_reasons_in_claim_views(repo: Repo, payload: str) -> 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: app.home.selected is not None)
         select(app, "feat-api")
-        for key, word in (("H", "claimed 3 times"), ("Q", "1 agent")):
+        for key, word in (("H", "3 claims"), ("Q", "1 agent")):
             await pilot.press(key)
             await wait_until(pilot, lambda: word in screen_text(app))  # noqa: B023
             assert not any(char in screen_text(app) for char in ("\x1b", "\x07", "\u202e"))

@@ -132,7 +132,7 @@ class RemoveAction(_RemovalAction):
         ("imi remove feat-user-auth --dry-run", "show whether it would be removed, and why not"),
         ("imi remove feat-user-auth --force", "move it to the trash with its uncommitted files"),
     )
-    help = "move a worktree into the trash, after looking whether anything would be missed"
+    help = "move a worktree to the trash, after checking what would be lost"
     more = """Everything goes into the trash as it is, ignored files and half-done merges too; `imi undo` brings it back.
     The branch stays unless --delete-branch is given and it is proven to be merged."""
     key = "D"

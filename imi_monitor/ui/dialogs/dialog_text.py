@@ -48,10 +48,18 @@ def refusal(error: ImiError) -> Content:
 def previews(names: Sequence[str | None], found: Sequence[Preview]) -> Content:
     """Return one line for each worktree the action can be run on, more for each refusal."""
     possible = sum(one.refusal is None for one in found)
-    lines = [Content.styled(f"{possible} of {len(names)} can be done", "$warning")] if possible < len(names) else []
+    advice = _common_advice([_line(one.refusal.sentence) for one in found if one.refusal is not None])
+    head = f"{possible} of {len(names)} can be done{f': {advice}' if advice else ''}"
+    lines = [Content.styled(head, "$warning")] if possible < len(names) else []
     for name, one in zip(names, found, strict=False):
-        lines += _result_lines(name, one.refusal, one.lines, [])
+        lines += _result_lines(name, one.refusal, one.lines, [], advice)
     return _joined(lines)
+
+
+def _common_advice(sentences: Sequence[str]) -> str:
+    """The advice behind the colon, if all of several refusals give the same."""
+    tails = {sentence.partition(": ")[2] for sentence in sentences}
+    return tails.pop() if len(sentences) > 1 and len(tails) == 1 else ""
 
 
 def results(done: Sequence[TargetResult]) -> Content:
@@ -77,12 +85,17 @@ def progress(line: str, seconds: float, *, cancelled: bool) -> Content:
 
 
 def _result_lines(
-    name: str | None, error: ImiError | None, lines: Sequence[str], warnings: Sequence[str]
+    name: str | None, error: ImiError | None, lines: Sequence[str], warnings: Sequence[str], advice: str = ""
 ) -> list[Content]:
-    """Return a line with `✓` or `✗`, the worktree's name and the first sentence; below it the details or warnings."""
+    """Return a line with `✓` or `✗`, the worktree's name and the first sentence; below it the details or warnings.
+
+    Its own name and the advice given above are left out of the sentence.
+    """
     if error is not None:
+        said = _line(error.sentence).removeprefix(f"{name} ")
+        said = said.removesuffix(f": {advice}") if advice else said
         details = [Content.styled(f"    {line}", MUTED) for line in map(_line, error.details) if line]
-        return [_marked("✗", "$error", name, _line(error.sentence)), *details]
+        return [_marked("✗", "$error", name, said), *details]
     told = [Content.styled(f"    warning: {_line(text)}", "$warning") for text in warnings]
     return [_marked("✓", "$success", name, _line(lines[0]) if lines else ""), *told]
 

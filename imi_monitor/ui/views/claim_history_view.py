@@ -49,13 +49,13 @@ class ClaimHistoryView(RegistryView):
     def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
         name = safe(self.key.worktree, 60) if self.key else ""
         number = len(_grants(data)) if data else 0
-        return f"Claims of {name}", f"claimed {count(number, 'time')}" if number else ""
+        return f"Claims of {name}", count(number, "claim") if number else ""
 
     def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
         rows = list(waiting_rows(data["queue"], now, width, named=False))
         if rows:
-            rows.insert(0, ListRow("line", (Content.styled("in line", "bold"),)))
-            rows.append(ListRow("held", (Content.styled("held by", "bold"),)))
+            rows.insert(0, ListRow("line", (Content.styled("in line", "bold"),), heading=True))
+            rows.append(ListRow("held", (Content.styled("held by", "bold"),), heading=True))
         rows += [ListRow(f"epoch {one['epoch']}", grant_lines(one, now, width)) for one in _grants(data)[::-1]]
         return rows or [message_row("it was never claimed: `imi claim` claims it")]
 

@@ -38,7 +38,7 @@ class ChoiceInput(FormInput):
 
     DEFAULT_CSS = """
     ChoiceInput { height: 1; width: 1fr; background: $boost; }
-    ChoiceInput:focus { background: $surface-lighten-1; }
+    ChoiceInput:focus { background: $primary 25%; }
     """
     BINDINGS = [Binding("left", "step(-1)", "Previous", show=False), Binding("right", "step(1)", "Next", show=False)]
 
@@ -112,7 +112,10 @@ class ChoiceInput(FormInput):
 class TickBox(FormInput):
     """`[x] label` or `[ ] label`: space and a click toggle it."""
 
-    DEFAULT_CSS = "TickBox { height: 1; width: 1fr; } TickBox:focus { background: $surface-lighten-1; }"
+    DEFAULT_CSS = """
+    TickBox { height: 1; width: 1fr; }
+    TickBox:focus { background: $block-cursor-background; color: $block-cursor-foreground; }
+    """
     BINDINGS = [Binding("space", "tick", "Tick", show=False)]
 
     value = reactive(False)
