@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -14,6 +15,7 @@ from textual.screen import Screen
 
 from imi_monitor.ui.commands import key_label
 from imi_monitor.ui.dialogs.menu import KEY_WIDTH
+from imi_monitor.ui.widgets.key_bar import KeyHint
 
 MOVEMENT = "Movement"
 _LEAVE = "leave"
@@ -30,6 +32,7 @@ class ViewKey:
     action: str
     word: str  # the command it stands for; empty without one
     node: DOMNode | None = None  # whose action it is
+    in_bar: bool = False  # shown in the bottom line
 
     @property
     def key_label(self) -> str:
@@ -38,7 +41,7 @@ class ViewKey:
         return two if len(two) < KEY_WIDTH else key_label(self.keys[0])
 
 
-def active_keys(screen: Screen[object]) -> list[ViewKey]:
+def active_keys(screen: Screen[Any]) -> list[ViewKey]:
     """The keys that work in this view now: its own, how to leave it, how to move."""
     label = getattr(screen, "label", "")
     active = [(one.node, one.binding) for one in screen.active_bindings.values() if one.node is not screen.app]
@@ -47,7 +50,15 @@ def active_keys(screen: Screen[object]) -> list[ViewKey]:
     return _joined((label if node is screen else MOVEMENT, node, binding) for node, binding in active)
 
 
-def declared_keys(view: type[Screen[object]]) -> list[ViewKey]:
+def hints(screen: Screen[Any]) -> list[KeyHint]:
+    """The bottom line of a view: how to leave it, what it does, and the help last, which is always shown."""
+    keys = sorted((one for one in active_keys(screen) if one.in_bar), key=lambda one: one.action != _LEAVE)
+    shown = [KeyHint(key_label(one.keys[0]), one.label, f"app.simulate_key('{one.keys[0]}')") for one in keys]
+    helps = [one.binding for one in screen.active_bindings.values() if one.binding.action == "do('help')"]
+    return [*shown, *(KeyHint(key_label(one.key), "Help", "app.do('help')") for one in helps)]
+
+
+def declared_keys(view: type[Screen[Any]]) -> list[ViewKey]:
     """The keys that a class of views declares, without those of its widgets."""
     order = {action: place for place, action in enumerate(_declared_actions(view))}
     found = [one for same in view._merge_bindings().key_to_bindings.values() for one in same]
@@ -55,7 +66,7 @@ def declared_keys(view: type[Screen[object]]) -> list[ViewKey]:
     return _joined((getattr(view, "label", ""), None, binding) for binding in found)
 
 
-def _declared_actions(view: type[Screen[object]]) -> list[str]:
+def _declared_actions(view: type[Screen[Any]]) -> list[str]:
     """The actions of the class's own bindings, in the order in which it lists them."""
     return [one.action for one in Binding.make_bindings(view.__dict__.get("BINDINGS", ()))]
 
@@ -75,6 +86,7 @@ def _joined(bindings: Iterable[tuple[str, DOMNode | None, Binding]]) -> list[Vie
             action,
             next((one.id for one in same if one.id), ""),
             node,
+            any(one.show for one in same),
         )
         for (group, action), (node, same) in found.items()
     ]

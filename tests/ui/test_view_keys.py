@@ -94,3 +94,28 @@ def test_a_command_that_the_view_has_a_key_for_is_listed_once(long: Repo) -> Non
         assert lines[0] == "Agents" and sum("Explain" in line for line in lines) == 1
 
     run_view(long, "A", play)
+
+
+def test_the_help_is_in_the_bottom_line_at_every_width(long: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        def line() -> str:
+            return screen_text(app).splitlines()[-1].rstrip()
+
+        for width in (60, 200, 40):
+            await pilot.resize_terminal(width, 30)
+            await wait_until(pilot, lambda: "esc Back" in line() and line().endswith("? Help"))
+            await wait_until(pilot, lambda: ("b Group" in line()) == (len(line()) > 60))
+
+    run_view(long, "A", play, size=(140, 30))
+
+
+def test_a_click_in_the_bottom_line_is_a_key(long: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "LINE 20" in screen_text(app))
+        sheet = app.screen.query_one("#rows", Sheet)
+        before = sheet.cursor
+        line = screen_text(app).splitlines()[-1]
+        await pilot.click(offset=(line.index("Next hunk"), 39))
+        await wait_until(pilot, lambda: sheet.cursor > before)
+
+    run_view(long, "d", play)

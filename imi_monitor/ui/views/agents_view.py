@@ -58,9 +58,7 @@ class AgentsView(FilteredView, SingleAgentView):
     label = "Agents"
     help = "the lead's view: all agents by urgency: asks, works, ready, idle, done, dead"
     BINDINGS = [
-        Binding(
-            "enter", "go", "Go there", key_display="⏎", priority=True, tooltip="go to the agent's pane or worktree"
-        ),
+        Binding("enter", "go", "Go", key_display="⏎", priority=True, tooltip="go to the agent's pane or worktree"),
         Binding("space", "peek", "Peek", id="peek", tooltip="show its last messages and tool calls, live"),
         Binding("E", "app.do('explain')", "Explain", id="explain", tooltip="show what its state rests on"),
         ASKING,

@@ -13,15 +13,17 @@ from typing import Any
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from imi_monitor import actions
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+from imi_monitor.ui import view_keys
 from imi_monitor.ui.background_query import ShouldStop
 from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
+from imi_monitor.ui.widgets.key_bar import KeyBar
 
 OpenContextAt = Callable[[str | None], Context]
 """Opens a context for the worktree at a path (None: where the dashboard was started), to be used in a thread."""
@@ -53,7 +55,18 @@ class View(DismissedOnce[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="view-title")
         yield from self.body()
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.bindings_updated_signal.subscribe(self, lambda _: self._draw_keys())
+
+    def on_resize(self) -> None:
+        self._draw_keys()
+
+    def _draw_keys(self) -> None:
+        if self.is_current:
+            for bar in self.query(KeyBar):
+                bar.show(view_keys.hints(self), self.app.size.width)
 
     def body(self) -> ComposeResult:
         raise NotImplementedError
