@@ -203,12 +203,14 @@ def branch_standing(state: GitState) -> str:
 
 
 def path_tail(path: str, width: int) -> str:
-    """The path, or `…/` and as many of its last parts as fit into `width` cells; always the file's name."""
-    shown = rest = path
-    while columns.cell_width(shown) > width and "/" in rest:
-        rest = rest.partition("/")[2]
-        shown = f"…/{rest}"
-    return shown if columns.cell_width(shown) <= width else rest
+    """The path, or `…` and as much of its end as fits into `width` cells; always the file's name."""
+    name = path.rpartition("/")[2]
+    if columns.cell_width(path) <= width or name == path:
+        return path
+    shown = path
+    while columns.cell_width(shown) > max(width - 1, columns.cell_width(name)):
+        shown = shown[1:]
+    return f"…{shown}" if columns.cell_width(shown) < width else name
 
 
 def git_summary(worktree: Worktree) -> Content:

@@ -93,7 +93,7 @@ CLAUDE = SessionFacts(
     cost_usd=1.37,
     context_used=118_000,
     context_size=200_000,
-    files=("/home/ada/code/app/feat-api/src/api.ts", "/home/ada/code/feat-api/src/db.ts"),
+    files=("/home/ada/code/app/feat-api/src/api.ts", "/home/ada/code/app/feat-api/src/db.ts"),
     subagents=2,
     tmux="%7",
 )
