@@ -146,6 +146,16 @@ def test_a_toast_takes_the_place_of_the_one_before(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
+def test_a_toast_covers_the_bottom_line_and_no_row(repo: Repo, size: tuple[int, int]) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        app.say("feat-api is not claimed")
+        await wait_until(pilot, lambda: "feat-api is not claimed" in screen_text(app))
+        assert [line for line in screen_text(app).splitlines()[:-1] if "▌" in line or "is not claimed" in line] == []
+
+    run_dashboard(repo, play, size)
+
+
+@pytest.mark.parametrize("size", [(140, 40), (60, 20)])
 def test_a_toast_leaves_the_buttons_of_a_dialog_free(repo: Repo, size: tuple[int, int]) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         app.say("the toast that came before the dialog")
