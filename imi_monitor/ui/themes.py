@@ -149,10 +149,10 @@ THEMES = (
     ),
 )
 NAMES = {
-    "imi-dark": "dark",
-    "imi-light": "light",
-    "imi-colour-blind": "dark, for colour-blind eyes",
-    "imi-colour-blind-light": "light, for colour-blind eyes",
+    "imi-dark": "imi, dark",
+    "imi-light": "imi, light",
+    "imi-colour-blind": "imi, dark, for colour-blind eyes",
+    "imi-colour-blind-light": "imi, light, for colour-blind eyes",
     "imi-16": "the terminal's sixteen colours",
 }
 

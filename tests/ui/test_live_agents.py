@@ -42,7 +42,7 @@ def test_a_live_agent_is_shown_from_its_prompt_to_its_death(repo: Repo, claude: 
         await wait_until(pilot, lambda: isinstance(app.screen, PeekView) and "make the tokens last" in screen_text(app))
         claude.do("tool Bash rm -rf build")
         claude.do("ask")
-        await wait_until(pilot, lambda: "asks: permission for Bash rm -rf build" in screen_text(app))
+        await wait_until(pilot, lambda: "asks: Bash rm -rf build · permission" in screen_text(app))
         await pilot.press("escape")
         await wait_until(pilot, lambda: "1 asks" in screen_text(app) and "asks: Bash rm -rf" in screen_text(app))
         claude.do("register busy")
