@@ -16,6 +16,7 @@ from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.state_words import DEAD, INTRUDES, MEANINGS, WORKS
 from imi_monitor.model.state_words import SYNONYMS as OLD_WORDS
 from imi_monitor.model.text import safe
+from imi_monitor.ui import key_hints
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
 Test = Callable[[SnapshotFacts, Worktree], bool]
@@ -110,7 +111,7 @@ class WorktreeFilter:
         state = word[3:].lower()
         if not any(known.startswith(state) for known in (*STATES, *SYNONYMS)):
             near = get_close_matches(state, STATES, 1)
-            hint = f"did you mean is:{near[0]}?" if near else "? lists the words"
+            hint = f"did you mean is:{near[0]}?" if near else f"{key_hints.label('help')} lists the words"
             self.problem = f"there is no is:{safe(state, 20)}: {hint}"
         return True
 
