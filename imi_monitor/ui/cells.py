@@ -301,14 +301,25 @@ def event_line(one: ShownEvent, width: int, *, repository: str = "", moment: str
     return Content("").join([*parts, Content.styled(more, MUTED)]).truncate(width, ellipsis=True)
 
 
-def file_line(entry: FileState, width: int, shared: tuple[str, bool] | None, beside: int = 0) -> Content:
-    """`M  src/api.ts  +12 −3  ⚡ fix-bug`; `beside` is the width of the last column, for the overlapping worktree."""
+def line_counts(entry: FileState) -> str:
+    """`+12 −3`; empty for a binary file, or where it is unknown."""
+    return "" if entry.added is None else f"+{entry.added} −{entry.removed}"
+
+
+def file_line(
+    entry: FileState, width: int, shared: tuple[str, bool] | None, *, counts: int = 10, beside: int = 0
+) -> Content:
+    """`M  src/api.ts  +12 −3  ⚡ fix-bug`; `counts` and `beside` are the widths of the lines and of the overlapping worktree."""
     letters = f"{entry.index}{entry.tree}".replace(".", " ")
     style = "$error" if "U" in letters else "$success" if entry.tree == "." else "$warning"
-    lines = "" if entry.added is None else f"+{entry.added} −{entry.removed}"
-    room = max(8, width - 4 - 10 - beside)
+    room = max(8, width - 4 - counts - beside)
     path = path_tail(safe(entry.path), room)
-    parts = [fixed(letters, 3, style), Content(" "), fixed(path, room), fixed(lines, 10, MUTED, right=True)]
+    parts = [
+        fixed(letters, 3, style),
+        Content(" "),
+        fixed(path, room),
+        fixed(line_counts(entry), counts, MUTED, right=True),
+    ]
     if shared:
         parts.append(fixed(_overlap(shared[0]), beside, "$collision" if shared[1] else "$overlap"))
     return Content("").join(parts)

@@ -30,7 +30,7 @@ def test_columns_of_the_files_view(feat: Repo, repo: Repo) -> None:
         assert row_of(app, "README.md").split()[:3] == ["M", "README.md", "+1"]
         assert row_of(app, "src/api.py").split()[:4] == ["M", "src/api.py", "+1", "−1"]
         assert row_of(app, "own.py").split()[:3] == ["A", "own.py", "+2"], "committed since the trunk"
-        assert "3 files uncommitted · 1 committed · ⚡ 1 also changed elsewhere" in screen_text(app)
+        assert "3 files uncommitted · 1 committed · ⚡ 1 overlap" in screen_text(app)
         assert not any(f" {who}" in row_of(app, "src/api.py") for who in ("claude-1", "unclaimed"))
         imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)
         await wait_until(

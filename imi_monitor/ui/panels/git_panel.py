@@ -108,15 +108,18 @@ class GitPanel(Panel):
         if not state.files:
             return [ListRow("clean", (_clean(tree),))]
         room, beside = self.room, cells.overlap_width(shared, state.files)
+        counts = 1 + max(len(cells.line_counts(entry)) for entry in state.files)
         rows = []
         for entry in state.files:
-            inputs = (entry, room, shared.get(entry.path), beside)
+            inputs = (entry, room, shared.get(entry.path), counts, beside)
             rows.append(self.row(f"file {entry.path}", inputs, partial(_file_lines, *inputs)))
         return rows
 
 
-def _file_lines(entry: FileState, room: int, overlap: tuple[str, bool] | None, beside: int) -> tuple[Content, ...]:
-    return (cells.file_line(entry, room, overlap, beside),)
+def _file_lines(
+    entry: FileState, room: int, overlap: tuple[str, bool] | None, counts: int, beside: int
+) -> tuple[Content, ...]:
+    return (cells.file_line(entry, room, overlap, counts=counts, beside=beside),)
 
 
 def _ended(snapshot: Snapshot, tree: Worktree | None) -> EndedCommand | None:

@@ -103,7 +103,7 @@ class FilesView(ItemsView[FileDetails, FileRow]):
         text += f" · {committed} committed" if committed else ""
         head = Content.styled(f"Files {self.worktree_name}", "bold").append(self.problem_text())
         head = head.append(Content.styled(text, MUTED))
-        return head.append(Content.styled(f" · ⚡ {met} also changed elsewhere", "$collision")) if met else head
+        return head.append(Content.styled(f" · ⚡ {count(met, 'overlap')}", "$collision")) if met else head
 
     def item_line(self, item: FileRow, width: int) -> Content:
         letters, tail = item.letters.replace(".", " "), self._tail(item, width)
