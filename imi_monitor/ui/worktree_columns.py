@@ -167,7 +167,7 @@ def column_titles(plan: WorktreeColumns) -> Content:
             text = " " + cells.fit(next((name for name in names if len(name) <= width), ""), width)
             parts.append(_title(text, _ORDERS.get(column, "")))
     parts.append(_title(" " + cells.fit("last", plan.age, right=True), "change"))
-    return Content("").join(parts).stylize("$text-disabled")
+    return Content("").join(parts).stylize(cells.MUTED)
 
 
 def _title(text: str, order: str) -> Content:
