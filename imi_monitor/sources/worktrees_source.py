@@ -174,7 +174,10 @@ def read_roster(
         found = [layout.repository_at(path) for path in common_dirs if os.path.isdir(path)]
     # before the lists: a worktree may be listed half made and be complete a moment later, without another event
     complete = all(_is_complete(repository.common_dir) for repository in found)
-    entries = [entry for repository in found for entry in _entries(connection, repository, database)]
+    entries: list[RosterEntry] = []
+    names: set[str] = set()  # of repositories that the registry does not have
+    for repository in found:
+        entries += _entries(connection, repository, database, names)
     return tuple(entries), complete
 
 
@@ -199,9 +202,14 @@ def _has_content(path: str) -> bool:
         return False
 
 
-def _entries(connection: sqlite3.Connection, repository: layout.Repository, database: str) -> list[RosterEntry]:
+def _entries(
+    connection: sqlite3.Connection, repository: layout.Repository, database: str, names: set[str]
+) -> list[RosterEntry]:
     repo_name = repositories.find_name(connection, repository.common_dir, repository.main_path)
-    name = repo_name or layout.repository_name(repository)
+    name = repo_name
+    if name is None:  # the name it will be registered under: another clone of the same origin may have the plain one
+        name = repositories.unused_name(connection, layout.repository_name(repository), repository.home, names)
+        names.add(name)
     fingerprint = repositories.trusted_fingerprint(connection, repository.common_dir)
     trusted = fingerprint is not None and fingerprint == safety.fingerprint(repository.common_dir)
     targets = roster.list_worktrees(connection, repository, repo_name)

@@ -13,6 +13,7 @@ from imi_monitor.store.row import Row
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Collection
 
 
 class RepositoryRow(Row):
@@ -64,7 +65,7 @@ def register(connection: sqlite3.Connection, wanted: RepositoryRegistration) -> 
 
     Two repositories of the same name get `name@parent` and so on: worktrees are keyed by the repository's name.
     """
-    name = find_name(connection, wanted.common_dir, wanted.path) or _unused_name(connection, wanted.name, wanted.path)
+    name = find_name(connection, wanted.common_dir, wanted.path) or unused_name(connection, wanted.name, wanted.path)
     path, at = _spelling_in_row(connection, name, wanted.path), times.stamp()
     connection.execute(
         "INSERT INTO repositories (id, name, path, remote_url, default_branch, created_at, updated_at, active)"
@@ -127,8 +128,9 @@ def _without_password(url: str) -> str:
     return redact(url)
 
 
-def _unused_name(connection: sqlite3.Connection, wanted: str, path: str) -> str:
-    taken = {str(row[0]) for row in connection.execute("SELECT name FROM repositories")}
+def unused_name(connection: sqlite3.Connection, wanted: str, path: str, also_taken: Collection[str] = ()) -> str:
+    """The name that a repository not registered yet gets: that of its origin, unless another one has it."""
+    taken = {*also_taken, *(str(row[0]) for row in connection.execute("SELECT name FROM repositories"))}
     parent = os.path.basename(os.path.dirname(path)) or "root"
     candidates = [wanted, f"{wanted}@{parent}", *(f"{wanted}@{parent}-{n}" for n in range(2, len(taken) + 3))]
     return next(name for name in candidates if name not in taken)
