@@ -163,6 +163,10 @@ class ImiApp(TerminalApp):
         self.action_commands.leave_lines()
         super().before_exit(status)
 
+    def after_exit(self) -> None:
+        if self.tab_signs is not None:
+            self.tab_signs.restore()
+
     def exit(self, *args: Any, **options: Any) -> None:
         self.layout_file.flush()
         super().exit(*args, **options)

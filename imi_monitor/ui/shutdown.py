@@ -48,8 +48,7 @@ def run_app(app: TerminalApp, record_error: RecordError) -> int:
     finally:
         terminal.restore(leave=app.crash is not None)
         guard.stop()
-    if app.tab_signs is not None:
-        app.tab_signs.restore()
+    app.after_exit()
     sentence = shutdown.record()
     if sentence is not None:
         raise sentence

@@ -56,6 +56,9 @@ class TerminalApp(CrashSafeApp):
             timer.start()
             self.force_exit = None
 
+    def after_exit(self) -> None:
+        """Called once the terminal is given back."""
+
     # -- themes -----------------------------------------------------------------------------------------------------
 
     @property
