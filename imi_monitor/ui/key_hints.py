@@ -37,7 +37,7 @@ class _KeyHints:
         self._found: dict[str, Command] = {}
 
     def use(self, found: Iterable[Command]) -> None:
-        self._found = {command.word: command for command in found}
+        self._found = {command.word: command for command in found if not command.refused}
 
     def command(self, word: str) -> Command | None:
         if not self._found:

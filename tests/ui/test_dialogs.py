@@ -210,7 +210,7 @@ def test_unsafe_removal_needs_the_name_and_undo_previews_what_it_restores(repo: 
                 and "new.txt" in screen_text(app)
             ),
         )
-        assert app.focused is not None and app.focused.id == "override", "a person types the name first"
+        await wait_until(pilot, lambda: app.focused is not None and app.focused.id == "override")
         await pilot.press(*"feat-ap", "enter")
         await wait_until(pilot, lambda: "Type feat-api to remove it anyway" in toasts(app))
         assert tree.path.exists() and not command_log.of(app).entries(), "the name was not the whole name"

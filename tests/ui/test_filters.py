@@ -75,7 +75,8 @@ def test_an_unknown_state_is_reported_and_excludes_nothing() -> None:
     assert "is:dirti" in wrong.problem and "is:dirty" in wrong.problem
     assert {tree.key.worktree for tree in wrong.apply(FACTS, ALL)} == {"feat-api", "feat-ui", "feat-gone"}
     assert (
-        "use one of" in WorktreeFilter("is:\x1b[31mx").problem and "\x1b" not in WorktreeFilter("is:\x1b[31mx").problem
+        "? lists the words" in WorktreeFilter("is:\x1b[31mx").problem
+        and "\x1b" not in WorktreeFilter("is:\x1b[31mx").problem
     )
 
 
