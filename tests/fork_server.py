@@ -32,7 +32,9 @@ _address: dict[int, str] = {}  # by process: a forked test process must not use 
 
 def usable(env: dict[str, str]) -> bool:
     """Whether a forked process can honour these changes of the environment."""
-    return hasattr(os, "fork") and not any(name.startswith(_DECIDED_AT_START) for name in env)
+    return hasattr(os, "fork") and not any(
+        name.startswith(_DECIDED_AT_START) and value != os.environ.get(name) for name, value in env.items()
+    )
 
 
 def run(
