@@ -171,7 +171,7 @@ def test_a_read_only_dashboard_links_nothing(cluster: Repo) -> None:
 
 @pytest.fixture
 def watching(cluster: Repo) -> Iterator[list[subprocess.Popen[str]]]:
-    """Three `imi watch`, each of which has shown its first state."""
+    """Three `imi watch`, each of which has shown its first state: its watches are live."""
     cluster.worktree("feat-a")
     assert imi("list", cwd=cluster.path).code == 0
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -185,7 +185,6 @@ def watching(cluster: Repo) -> Iterator[list[subprocess.Popen[str]]]:
         try:
             for one in started:
                 assert one.stdout is not None and read_line(one.stdout)
-            time.sleep(0.5)  # until their watches are live
             yield started
         finally:
             for one in started:

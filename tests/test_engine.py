@@ -256,7 +256,7 @@ def test_a_worktree_folder_that_is_replaced_is_watched_again(repo: Repo, watcher
             shutil.rmtree(other.path)
             copy.rename(other.path)
             await until(made, lambda s: tree(s, "feat-a").watched == "live" and not tree(s, "feat-a").missing)
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(1.5)  # until everything about the replacement was read: only an event shows the write
             other.write("README.md", "after the replacement\n")
             await until(made, lambda s: (g := tree(s, "feat-a").git) and g.unstaged == 1)
 
@@ -295,9 +295,10 @@ def test_ignored_folders_are_not_watched_and_cause_no_changes(repo: Repo) -> Non
             (other.path / "build" / "out").write_text("x")
             (other.path / ".env").write_text("x")
             other.write("README.md", "a change\n")
-            seen = await until(made, lambda s: tree(s, "feat-a").last_change)
-            await asyncio.sleep(0.3)
-            assert {change.path for change in made.snapshot.changes} == {"README.md"}, seen
+            await until(made, lambda s: tree(s, "feat-a").last_change)
+            other.write("src/api.py", "a later change\n")  # reported after all of those
+            seen = await until(made, lambda s: any(change.path == "src/api.py" for change in s.changes))
+            assert {change.path for change in seen.changes} == {"README.md", "src/api.py"}
             assert before < 60
 
     run(work)
@@ -326,10 +327,8 @@ def test_a_checkout_of_thousands_of_files_is_a_few_changes(repo: Repo) -> None:
         async with live(repo) as made:
             other.git("switch", "-q", "many")
             await until(made, lambda s: (g := tree(s, "feat-a").git) and g.branch == "many" and not g.files)
-            await asyncio.sleep(0.5)
-            lines = [change for change in made.snapshot.changes if change.worktree == "feat-a"]
-            assert len(lines) < 30, "coalesced"
-            assert sum(change.count for change in lines) >= 2900
+            seen = await until(made, lambda s: sum(one.count for one in s.changes if one.worktree == "feat-a") >= 2900)
+            assert sum(one.worktree == "feat-a" for one in seen.changes) < 30, "coalesced"
 
     run(work)
 
@@ -358,8 +357,9 @@ def test_a_broken_registry_leaves_git_states_alone(repo: Repo) -> None:
             for name in ("", "-wal", "-shm"):
                 Path(paths.default_database() + name).unlink(missing_ok=True)
             Path(paths.default_database()).write_bytes(b"not a database" * 1000)
-            await asyncio.sleep(1.5)
-            assert tree(made.snapshot, "app").git is not None, "the git source is not affected"
+            await until(made, lambda s: s.registry.problem)
+            repo.write("README.md", "a change\n")
+            await until(made, lambda s: (g := tree(s, "app").git) and g.unstaged == 1)
 
     run(work)
 

@@ -15,7 +15,7 @@ from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.config import database_path
 from imi_monitor.git import layout
-from imi_monitor.store import db
+from imi_monitor.store import db, worktrees
 from tests.helpers import Repo, git, tree_hash
 from tests.limits import LIMIT
 
@@ -40,6 +40,13 @@ def undo(repo: Repo, which: str | None = None, **values: Any) -> Outcome:
 def force(name: str) -> dict[str, Any]:
     """Both overrides."""
     return {"force": True, "yes_really": name}
+
+
+def register(context: Context, repo: Repo, tree: Repo) -> None:
+    """Give the worktree `feat-x` a row in the registry."""
+    name = context.register(layout.repository_at(str(repo.path / ".git")))
+    row = {"branch": "feat/x", "kind": "feat", "path": str(tree.path), "base_branch": "main", "pr_number": 7}
+    db.transact(context.connection, worktrees.register, name, "feat-x", **row)
 
 
 def admin_of(worktree: Path) -> Path:

@@ -249,9 +249,9 @@ def test_following_prints_an_event_within_a_tenth_of_a_second(registry: str) -> 
 
 
 def test_following_a_kind_skips_the_others(registry: str) -> None:
-    put(registry, "start.here")
+    put(registry, "wanted.earlier")
     with following("--type", "wanted.*") as process:
-        time.sleep(0.3)
+        assert read_line(process).split()[2:3] == [b"wanted.earlier"]
         put(registry, "other.one", "wanted.one", "other.two", "wanted.two")
         assert read_line(process).split()[2:3] == [b"wanted.one"]
         assert read_line(process).split()[2:3] == [b"wanted.two"]

@@ -17,7 +17,6 @@ import pytest
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.removal import grace_period, trash_note
 from imi_monitor.config import database_path
-from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import claims, db, events, trash, worktrees
 from tests import registry_faults
@@ -26,6 +25,7 @@ from tests.actions.removal_kit import (
     assert_same,
     fingerprint,
     note_of,
+    register,
     remove,
     set_registry_aside,
     trash_root,
@@ -77,18 +77,7 @@ def copied(tmp_path: Path, tree: Repo) -> Path:
     folder = tmp_path / "kept"
     folder.mkdir()
     with Context(str(tree.path)) as context:
-        name = context.register(layout.repository_at(str(tmp_path / "app" / ".git")))
-        db.transact(
-            context.connection,
-            worktrees.register,
-            name,
-            "feat-x",
-            branch="feat/x",
-            kind="feat",
-            path=str(tree.path),
-            base_branch="main",
-            pr_number=7,
-        )
+        register(context, Repo(tmp_path / "app"), tree)
         context.connection.execute("VACUUM INTO ?", (str(folder / "copy.db"),))
     return folder
 

@@ -13,7 +13,7 @@ from imi_monitor.config import database_path
 from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.store import db, events, trash, worktrees
-from tests.actions.removal_kit import act, admin_of, assert_same, fingerprint, remove, trash_root, undo
+from tests.actions.removal_kit import act, admin_of, assert_same, fingerprint, register, remove, trash_root, undo
 from tests.audit_events import at_event
 from tests.helpers import Repo, git, imi
 
@@ -32,21 +32,7 @@ def tree(repo: Repo) -> Repo:
 
 def test_the_row_the_event_and_the_claim_history_come_back(repo: Repo, tree: Repo) -> None:  # S2.43
     with Context(str(repo.path)) as context:
-        from imi_monitor.git import layout
-
-        repository = layout.repository_at(str(repo.path / ".git"))
-        name = context.register(repository)
-        db.transact(
-            context.connection,
-            worktrees.register,
-            name,
-            "feat-x",
-            branch="feat/x",
-            kind="feat",
-            path=str(tree.path),
-            base_branch="main",
-            pr_number=7,
-        )
+        register(context, repo, tree)
     assert imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
     remove(repo, "feat-x", agent="claude-1")
     connection = db.connect(database_path(None))

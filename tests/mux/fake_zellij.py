@@ -1,6 +1,7 @@
 """`zellij` as far as imi talks to it: each version knows its own words, and refuses all others as the real one does.
 
-FAKE_ZELLIJ_VERSION is which one it is, FAKE_ZELLIJ a file with its tabs and panes and everything it was told.
+FAKE_ZELLIJ_VERSION is which one it is, FAKE_ZELLIJ a file with its tabs and panes and everything it was told. A test starts
+it several times: what it imports costs more than what it does.
 """
 
 from __future__ import annotations
@@ -8,8 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    State = dict[str, Any]
 
 EVER = (0, 30, 0)
 # action -> since when, its flags (with how many values, and since when), how many words of its own
@@ -59,11 +64,12 @@ def main(words: list[str]) -> int:
         return refuse(f"error: {error}")
     if name == "new-tab" and version < LAYOUT_ONLY and "--cwd" in flags and "--layout" not in flags:
         return refuse("error: the following required arguments were not provided: --layout <LAYOUT>")
-    file = Path(os.environ["FAKE_ZELLIJ"])
-    state = json.loads(file.read_text())
+    with open(os.environ["FAKE_ZELLIJ"]) as file:
+        state = json.load(file)
     state["told"].append(words)
     act(state, name, flags, own, command, version)
-    file.write_text(json.dumps(state))
+    with open(os.environ["FAKE_ZELLIJ"], "w") as file:
+        json.dump(state, file)
     return 0
 
 
@@ -92,12 +98,7 @@ def parsed(name: str, words: list[str], version: tuple[int, ...]) -> tuple[dict[
 
 
 def act(
-    state: dict[str, Any],
-    name: str,
-    flags: dict[str, str],
-    own: list[str],
-    command: list[str],
-    version: tuple[int, ...],
+    state: State, name: str, flags: dict[str, str], own: list[str], command: list[str], version: tuple[int, ...]
 ) -> None:
     tabs, panes = state["tabs"], state["panes"]
     here = state["tab"]

@@ -9,7 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from imi_monitor.sources.git_status_source import GitStatusSource
-from imi_monitor.sources.hints import AllStatusesRead, FilesChanged, GitDirsUncertain, RefsChanged, RosterRead
+from imi_monitor.sources.hints import (
+    AllStatusesRead,
+    FilesChanged,
+    GitDirChanged,
+    GitDirsUncertain,
+    RefsChanged,
+    RosterRead,
+)
 from tests.helpers import Repo
 from tests.sources.source_kit import RecordingReceiver, roster_entry, running, until
 
@@ -17,7 +24,7 @@ from tests.sources.source_kit import RecordingReceiver, roster_entry, running, u
 def test_a_written_index_without_an_event_is_found_by_its_stamp(repo: Repo) -> None:
     repo.worktree("feat")
     entries = (roster_entry(repo.path.parent, repo.path.name, is_main=True), roster_entry(repo.path.parent, "feat"))
-    index = os.path.join(entries[1].admin_dir, "index")
+    main_index, index = (os.path.join(entry.admin_dir, "index") for entry in entries)
 
     async def main() -> None:
         source, receiver = GitStatusSource(), RecordingReceiver()
@@ -25,16 +32,17 @@ def test_a_written_index_without_an_event_is_found_by_its_stamp(repo: Repo) -> N
             await asyncio.sleep(0)
             source.handle_hint(RosterRead(entries))
             await until(lambda: len(receiver.git) == 2)
+            source.handle_hint(GitDirsUncertain(entries[0].common_dir))  # nothing was written
+            os.utime(main_index)
             source.handle_hint(GitDirsUncertain(entries[0].common_dir))
-            await asyncio.sleep(1.0)
-            assert len(receiver.git) == 2, "nothing was written"
+            await until(lambda: len(receiver.git) > 2)
             os.utime(index)
             source.handle_hint(GitDirsUncertain("/another/.git"))
-            await asyncio.sleep(1.0)
-            assert len(receiver.git) == 2, "the hint is about another repository"
+            source.handle_hint(GitDirChanged(entries[0].admin_dir))
+            await until(lambda: len(receiver.git) > 3)
             source.handle_hint(GitDirsUncertain(entries[0].common_dir))
-            await until(lambda: len(receiver.git) == 3)
-            assert receiver.git[2] == "feat"
+            await until(lambda: len(receiver.git) > 4)
+            assert receiver.git[2:] == ["app", "app", "feat"]
 
     asyncio.run(main())
 

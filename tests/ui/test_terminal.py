@@ -191,9 +191,7 @@ def slow(self):
 app.action_broken = slow
 """
     with opened(repo, code=BROKEN + slow) as terminal:
-        terminal.send(b"Z")
-        time.sleep(0.2)
-        terminal.send(b"q")
+        terminal.send(b"Zq")
         assert terminal.ended() == 0
         assert_clean(terminal)
 
@@ -349,8 +347,7 @@ def test_kill_before_the_terminal_guard_started_leaves_reset_terminal(repo: Repo
             timeout=LIMIT,
         )
         assert done.returncode == 0
-        time.sleep(0.2)
-        assert terminal.modes_left() == set()
+        terminal.until(lambda: terminal.modes_left() == set())
         iflag, oflag, _, lflag, *_ = termios.tcgetattr(terminal.slave)
         assert (oflag, lflag) == (terminal.before[1], terminal.before[3])
         assert iflag & (termios.ICRNL | termios.IXON) == terminal.before[0] & (termios.ICRNL | termios.IXON)

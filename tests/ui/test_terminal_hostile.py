@@ -178,9 +178,7 @@ def hostile_through(repo: Repo, size: tuple[int, int]) -> None:
         terminal.until(lambda: "?2048" in terminal.modes_left())
         for keys in (*"12345", *(f"{view['key']}jjG" for view in VIEWS), "dt", "L\r", *"DcRiNaYPZy?"):
             seen = len(terminal.output)
-            for key in keys:
-                terminal.send(key.encode())
-                time.sleep(0.1)
+            terminal.send(keys.encode())
             terminal.until(lambda: len(terminal.output) > seen)  # noqa: B023
             rest(terminal)
             terminal.send(ESCAPE * 2)

@@ -19,6 +19,7 @@ from imi_monitor.sources.agents.claude.live_registry import entry_of
 from imi_monitor.sources.agents.claude.records import matters
 from imi_monitor.sources.agents.claude.reducer import ClaudeReducer
 from imi_monitor.sources.agents.claude.transcript import Transcript
+from tests.json_values import json_values
 from tests.sources.agents.claude_kit import Scene
 from tests.sources.agents.fakes.claude import Claude
 from tests.sources.agents.test_claude_scenarios import SCENARIOS
@@ -482,11 +483,7 @@ def test_an_unknown_kind_of_message_gives_a_format_note(scene: Scene) -> None:
     assert "'oracle'" in (scene.agent().facts.format_note or "")
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
+JSON = json_values()
 
 
 def conversation(folder: Path) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, S
 from imi_monitor.sources.agents.codex.reader import CodexReader
 from imi_monitor.sources.agents.codex.reducer import CodexReducer
 from tests.audit_events import recorded
+from tests.json_values import json_values, replace_a_field
 from tests.sources.agents.fakes.codex import Rollout
 
 FIXTURES = Path(__file__).parent / "fixtures" / "codex"
@@ -525,14 +526,7 @@ def test_the_newest_index_is_asked_and_nothing_is_laid_beside_it(home: Home) -> 
     assert home.look_at_all() == []
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["type", "id", "cmd", "text", "message"]), inner, max_size=3)
-    ),
-    max_leaves=5,
-)
+SHAPES = json_values("type", "id", "cmd", "text", "message")
 
 
 @settings(max_examples=300)
@@ -544,8 +538,7 @@ def test_any_value_in_any_field_raises_nothing(data: st.DataObject) -> None:
             record = json.loads(line)
             inside = record.get("payload", record)
             for target in (record, inside, inside.get("item") if isinstance(inside, dict) else None):
-                if isinstance(target, dict) and data.draw(st.booleans()):
-                    target[data.draw(st.sampled_from(sorted(target)))] = data.draw(json_values)
+                replace_a_field(data, target, SHAPES)
             reducer.add(json.dumps(record).encode(), times.stamp())
             evidence = reducer.evidence(0.0)
             decide([evidence] if evidence else [], True, times.now())

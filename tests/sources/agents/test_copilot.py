@@ -21,6 +21,7 @@ from imi_monitor.sources.agents.agent_reader import AgentProcess, Sighting
 from imi_monitor.sources.agents.copilot import reader as copilot
 from imi_monitor.sources.agents.process_scan import ProcessScan
 from tests.audit_events import recorded
+from tests.json_values import json_values
 from tests.limits import LIMIT
 from tests.sources.agents.fake_processes import SHELL, named, script, soon
 from tests.sources.agents.reader_kit import (
@@ -270,11 +271,7 @@ def test_unknown_copilot_formats_give_a_format_note(place: Place) -> None:
     assert place.seen()[0].facts.format_note == "unknown (format) copilot 9.9.9: events of version 9"
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
+JSON = json_values()
 LINES = [json.loads(json.dumps(step["event"])) for name in SCENARIOS for step in steps("copilot", name)]
 FIELDS = sorted({key for line in LINES for key in (*line, *line["data"])})
 

@@ -28,6 +28,7 @@ from imi_monitor.sources.agents.gemini.reader import GeminiReader
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
 from tests.audit_events import recorded
 from tests.helpers import use_temporary_folder
+from tests.json_values import json_values, replace_a_field
 from tests.limits import LIMIT, read_line
 from tests.sources.agents.fakes import gemini as fake
 from tests.sources.agents.reader_kit import truth
@@ -459,14 +460,7 @@ def test_unknown_records_give_a_format_note_and_change_nothing(home: Home) -> No
     )
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["type", "id", "text", "status", "message"]), inner, max_size=3)
-    ),
-    max_leaves=5,
-)
+SHAPES = json_values("type", "id", "text", "status", "message")
 
 
 @settings(max_examples=300)
@@ -477,8 +471,7 @@ def test_any_value_in_any_field_raises_nothing(data: st.DataObject) -> None:
         record = json.loads(line)
         calls = record.get("toolCalls") or [{}]
         for target in (record, record.get("tokens"), calls[0]):
-            if isinstance(target, dict) and target and data.draw(st.booleans()):
-                target[data.draw(st.sampled_from(sorted(target)))] = data.draw(json_values)
+            replace_a_field(data, target, SHAPES)
         reducer.add(json.dumps(record).encode(), "")
         truth_of(reducer)
         reducer.facts()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, PLANNING, RUNNING, WAITING
 from imi_monitor.sources.agents.hooks.records import HookRecord, parse
 from imi_monitor.sources.agents.hooks.reducer import HookReducer, evidence_of
+from tests.json_values import json_values
 from tests.sources.agents.hooks_kit import Feed, bash, claude
 
 
@@ -407,11 +408,7 @@ def test_needed_records_keep_the_result(events: list[tuple[Callable[[str], dict[
         assert evidence_of(_after(kept + records[end:])) == evidence_of(_after(records))
 
 
-_ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
+_ANY = json_values()
 _FIELDS = (
     "hook_event_name",
     "cwd",

@@ -23,6 +23,7 @@ from imi_monitor.sources.agents.opencode import reader as opencode
 from imi_monitor.sources.agents.opencode import reader as opencode_http
 from imi_monitor.sources.agents.process_scan import ProcessScan
 from tests.audit_events import recorded
+from tests.json_values import json_values
 from tests.limits import LIMIT
 from tests.sources.agents.fake_processes import named, soon
 from tests.sources.agents.fakes.opencode import open_book, put
@@ -362,34 +363,22 @@ def test_a_locked_or_broken_database_changes_nothing(place: Place) -> None:
     assert (one.session, bool(one.facts.format_note)) == (None, True)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "role",
-                    "time",
-                    "completed",
-                    "error",
-                    "name",
-                    "data",
-                    "finish",
-                    "type",
-                    "state",
-                    "status",
-                    "tool",
-                    "input",
-                    "files",
-                ]
-            ),
-            inner,
-            max_size=5,
-        )
-    ),
-    max_leaves=12,
-)
+FIELDS = [
+    "role",
+    "time",
+    "completed",
+    "error",
+    "name",
+    "data",
+    "finish",
+    "type",
+    "state",
+    "status",
+    "tool",
+    "input",
+    "files",
+]
+JSON = json_values(*FIELDS, most_leaves=12)
 
 
 @settings(max_examples=60)
