@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -38,6 +39,12 @@ settings.load_profile("imi")
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker more than cores: a third of the suite's time is waiting for terminals, timers and processes."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """Modules live until the end. Without them in each garbage collection, tests of the dashboard take a quarter less."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
