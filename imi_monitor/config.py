@@ -10,7 +10,7 @@ import os
 import stat
 
 from imi_monitor import paths
-from imi_monitor.fast import toml_scan
+from imi_monitor.fast import plain_toml
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -293,7 +293,7 @@ def database_path(flag: str | None) -> str:
     if from_environment:
         return os.path.abspath(os.path.expanduser(from_environment))
     content = _content(paths.config_file())
-    configured = None if b"registry" in content else toml_scan.top_level_text(content, "IMI_DATABASE_PATH")
+    configured = None if b"registry" in content else plain_toml.top_level_text(content, "IMI_DATABASE_PATH")
     if configured is None:
         settings = read()
         others = (key for key in (*KEYS, *OLD_NAMES) if OLD_NAMES.get(key, key) != _REGISTRY)
@@ -364,8 +364,6 @@ def _place(text: str, key: str, path: str) -> str:
 
 
 def _parse(text: str) -> dict[str, object]:
-    from imi_monitor.fast import plain_toml
-
     plain = plain_toml.parse(text)
     if plain is not None:
         return plain

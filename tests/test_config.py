@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import config, paths
-from imi_monitor.fast import toml_scan
+from imi_monitor.fast import plain_toml
 from imi_monitor.model.errors import UsageError
 from tests.helpers import ROOT, Repo, imi
 
@@ -294,7 +294,7 @@ def test_a_clusters_file_does_not_move_the_registry(tmp_path: Path) -> None:
     ],
 )
 def test_one_key_is_read_without_a_parser_or_not_at_all(text: str, wanted: str | None) -> None:
-    assert toml_scan.top_level_text(text.encode(), "IMI_DATABASE_PATH") == wanted
+    assert plain_toml.top_level_text(text.encode(), "IMI_DATABASE_PATH") == wanted
     if wanted is not None:  # and a parser would say the same
         write(text)
         assert config.load().text("registry.path") == wanted

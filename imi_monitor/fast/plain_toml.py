@@ -1,10 +1,12 @@
 """The plain part of TOML without `tomllib`, which imports `re`, `enum` and `typing`: 8 ms of every command that reads a setting.
 
 Plain are comments, `[tables]` with bare names, and `key = value` with a bare key and a text without escapes, an integer or
-a boolean. Everything else, faults included, is left to `tomllib`.
+a boolean. Everything else, faults included, is left to `tomllib`. `top_level_text` reads one key of any file.
 """
 
 from __future__ import annotations
+
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +32,23 @@ def parse(text: str) -> Table | None:
             return None
         table = inside
     return root
+
+
+def top_level_text(content: bytes, key: str) -> str | None:
+    """The text of `key`, empty if the file does not set it; None if only a parser can tell."""
+    name = key.encode()
+    if name not in content:
+        return ""
+    before, _, after = content.partition(name)
+    value, line_start = after.partition(b"\n")[0].strip(), before[before.rfind(b"\n") + 1 :]
+    plain = not line_start and b"[" not in before and b'"""' not in before and b"'''" not in before
+    if not plain or name in after or value[:1] != b"=":
+        return None
+    text = value[1:].strip()
+    quote, inner = text[:1], text[1:-1]
+    if len(text) < 2 or quote not in (b'"', b"'") or text[-1:] != quote or quote in inner or b"\\" in inner:
+        return None
+    return os.fsdecode(inner)
 
 
 def _new_table(root: Table, line: str) -> Table | None:

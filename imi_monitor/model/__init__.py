@@ -1,1 +1,1 @@
-"""What is: plain values and pure functions. No input, no output."""
+"""Plain values and pure functions: no input, no output."""

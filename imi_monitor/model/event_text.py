@@ -123,13 +123,13 @@ def concerns(event: RegistryEvent, repositories: Sequence[str]) -> bool:
 def sentence(event: RegistryEvent, *, repository: str = "") -> EventSentence:
     """Return the event as a sentence; `repository` stands in front of the worktree's name."""
     where = "/".join(safe(part, 60) for part in (repository, event.worktree) if part)
-    told = _Told(event, where or safe(event.repo or "", 60), data_of(event))
-    made = _SENTENCES.get(event.type, _any)(told)
+    fields = _EventFields(event, where or safe(event.repo or "", 60), data_of(event))
+    made = _SENTENCES.get(event.type, _any)(fields)
     return EventSentence(made.subject, made.verb, safe(made.rest, 2 * _LONGEST).rstrip())
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _EventFields:
     event: RegistryEvent
     where: str
     data: Data
@@ -152,38 +152,40 @@ class _Told:
         return value if isinstance(value, int) else 0
 
 
-def _done(verb: str, rest: Callable[[_Told], str] = lambda told: "") -> Callable[[_Told], EventSentence]:
+def _done(
+    verb: str, rest: Callable[[_EventFields], str] = lambda fields: ""
+) -> Callable[[_EventFields], EventSentence]:
     """Return `human:ana removed feat-x`, or `feat-x was removed` while it is unknown by whose act."""
 
-    def make(told: _Told) -> EventSentence:
-        if told.who:
-            return EventSentence(told.who, verb, f" {told.where}{rest(told)}")
-        return EventSentence(told.where, f"was {verb}", rest(told))
+    def make(fields: _EventFields) -> EventSentence:
+        if fields.who:
+            return EventSentence(fields.who, verb, f" {fields.where}{rest(fields)}")
+        return EventSentence(fields.where, f"was {verb}", rest(fields))
 
     return make
 
 
-def _removed(told: _Told) -> EventSentence:
-    how = told.text("how")
+def _removed(fields: _EventFields) -> EventSentence:
+    how = fields.text("how")
     if how == "missing":
-        return _done("forgotten" if not told.who else "forgot", lambda told: ", whose folder was missing")(told)
-    return _done("removed", lambda told: f" ({how})" if how in ("merged", "pruned") else "")(told)
+        return _done("forgotten" if not fields.who else "forgot", lambda fields: ", whose folder was missing")(fields)
+    return _done("removed", lambda fields: f" ({how})" if how in ("merged", "pruned") else "")(fields)
 
 
-def _renamed(told: _Told) -> EventSentence:
-    old = told.text("from") or "?"
-    if told.who:
-        return EventSentence(told.who, "renamed", f" {old} to {told.where}")
-    return EventSentence(old, "was renamed", f" to {told.where}")
+def _renamed(fields: _EventFields) -> EventSentence:
+    old = fields.text("from") or "?"
+    if fields.who:
+        return EventSentence(fields.who, "renamed", f" {old} to {fields.where}")
+    return EventSentence(old, "was renamed", f" to {fields.where}")
 
 
-def _claimed(told: _Told) -> EventSentence:
-    task, why = told.after("task", " for "), told.after("reason", ": ")
-    forced, dead = told.text("forced_from"), told.text("takeover_from")
+def _claimed(fields: _EventFields) -> EventSentence:
+    task, why = fields.after("task", " for "), fields.after("reason", ": ")
+    forced, dead = fields.text("forced_from"), fields.text("takeover_from")
     if forced or dead:
         loser = forced or f"{dead}, which died"
-        return EventSentence(told.who, "took", f" {told.where} from {loser}{task}{why}")
-    return EventSentence(told.who, "claimed", f" {told.where}{task}{why}")
+        return EventSentence(fields.who, "took", f" {fields.where} from {loser}{task}{why}")
+    return EventSentence(fields.who, "claimed", f" {fields.where}{task}{why}")
 
 
 _ENDINGS = {
@@ -194,25 +196,25 @@ _ENDINGS = {
 }
 
 
-def _released(told: _Told) -> EventSentence:
-    how, by = told.text("how"), told.text("by")
+def _released(fields: _EventFields) -> EventSentence:
+    how, by = fields.text("how"), fields.text("by")
     if how in ("", "released", "given_back") and not by:
-        return EventSentence(told.who, "released", f" {told.where}{told.after('task', ', task ')}")
+        return EventSentence(fields.who, "released", f" {fields.where}{fields.after('task', ', task ')}")
     taker = f" to {by.replace(OURS, 'imi ', 1)}" if by else ""
-    why = told.text("reason") or _ENDINGS.get(how, "")
-    return EventSentence(told.who, "lost", f" {told.where}{taker}{f': {why}' if why else ''}")
+    why = fields.text("reason") or _ENDINGS.get(how, "")
+    return EventSentence(fields.who, "lost", f" {fields.where}{taker}{f': {why}' if why else ''}")
 
 
-def _session_started(told: _Told) -> EventSentence:
-    verb = "continued" if told.text("how") == "resumed" else "started"
-    return EventSentence(_session_agent(told), verb, _in(told))
+def _session_started(fields: _EventFields) -> EventSentence:
+    verb = "continued" if fields.text("how") == "resumed" else "started"
+    return EventSentence(_session_agent(fields), verb, _in(fields))
 
 
-def _session_progress(told: _Told) -> EventSentence:
-    status = told.text("status")
+def _session_progress(fields: _EventFields) -> EventSentence:
+    status = fields.text("status")
     verb = _STEPS.get(status) or state_words.of_status(status) or "continued"
-    detail = told.after("detail", ": ") if verb in (state_words.ASKS, state_words.FAILED) else ""
-    return EventSentence(_session_agent(told), verb, _in(told) + detail)
+    detail = fields.after("detail", ": ") if verb in (state_words.ASKS, state_words.FAILED) else ""
+    return EventSentence(_session_agent(fields), verb, _in(fields) + detail)
 
 
 _STEPS = {
@@ -223,74 +225,80 @@ _STEPS = {
 }
 
 
-def _session_ended(told: _Told) -> EventSentence:
-    status = told.text("status")
+def _session_ended(fields: _EventFields) -> EventSentence:
+    status = fields.text("status")
     verb = {"interrupted": "died", "failed": "failed"}.get(status, "ended")
     return EventSentence(
-        _session_agent(told), verb, _in(told) + (told.after("detail", ": ") if verb == "failed" else "")
+        _session_agent(fields), verb, _in(fields) + (fields.after("detail", ": ") if verb == "failed" else "")
     )
 
 
-def _session_agent(told: _Told) -> str:
-    return told.who or told.text("cli") or "an agent"
+def _session_agent(fields: _EventFields) -> str:
+    return fields.who or fields.text("cli") or "an agent"
 
 
-def _in(told: _Told) -> str:
-    return f" in {told.where}" if told.where else ""
+def _in(fields: _EventFields) -> str:
+    return f" in {fields.where}" if fields.where else ""
 
 
-def _task_ended(told: _Told) -> EventSentence:
-    outcome = told.after("outcome", ": ")
-    where = _in(told) if told.who else ""
-    return EventSentence(told.who or told.where, "ended", f"{told.after('task', ' task ')}{where}{outcome}")
+def _task_ended(fields: _EventFields) -> EventSentence:
+    outcome = fields.after("outcome", ": ")
+    where = _in(fields) if fields.who else ""
+    return EventSentence(fields.who or fields.where, "ended", f"{fields.after('task', ' task ')}{where}{outcome}")
 
 
-def _command_ended(told: _Told) -> EventSentence:
-    status = told.data.get("status")
+def _command_ended(fields: _EventFields) -> EventSentence:
+    status = fields.data.get("status")
     end = f" with status {status}" if status else ""
-    return EventSentence(told.text("name") or told.text("line") or "a command", "ended", f"{_in(told)}{end}")
+    return EventSentence(fields.text("name") or fields.text("line") or "a command", "ended", f"{_in(fields)}{end}")
 
 
-def _described(told: _Told) -> EventSentence:
-    words = [told.text("emoji"), told.text("role"), told.after("team", "team ")]
-    return EventSentence(told.who, "is described as", f" {', '.join(filter(None, words)) or 'nothing'}")
+def _described(fields: _EventFields) -> EventSentence:
+    words = [fields.text("emoji"), fields.text("role"), fields.after("team", "team ")]
+    return EventSentence(fields.who, "is described as", f" {', '.join(filter(None, words)) or 'nothing'}")
 
 
-def _synced(told: _Told) -> EventSentence:
+def _synced(fields: _EventFields) -> EventSentence:
     parts = [
-        (told.number("linked"), "linked"),
-        (told.number("moved"), "re-pointed"),
-        (told.number("removed"), "removed"),
+        (fields.number("linked"), "linked"),
+        (fields.number("moved"), "re-pointed"),
+        (fields.number("removed"), "removed"),
     ]
     done = ", ".join(f"{number} {verb}" for number, verb in parts if number)
-    conflicts = told.number("conflicts")
+    conflicts = fields.number("conflicts")
     news = [done] * bool(done) + [count(conflicts, "conflict")] * bool(conflicts)
-    return EventSentence(told.where, "was synced", f": {', '.join(news)}" if news else "")
+    return EventSentence(fields.where, "was synced", f": {', '.join(news)}" if news else "")
 
 
-def _commits(told: _Told) -> str:
-    number = told.number("commits")
+def _commits(fields: _EventFields) -> str:
+    number = fields.number("commits")
     return f" by {count(number, 'commit')}" if number else ""
 
 
-def _about(subject: str, verb: str, rest: Callable[[_Told], str] = lambda told: "") -> Callable[[_Told], EventSentence]:
+def _about(
+    subject: str, verb: str, rest: Callable[[_EventFields], str] = lambda fields: ""
+) -> Callable[[_EventFields], EventSentence]:
     """Return a sentence about the worktree or repository (`{}`), or about what `subject` names."""
-    return lambda told: EventSentence(subject.format(told.where, **{"type": told.text("type")}), verb, rest(told))
+    return lambda fields: EventSentence(
+        subject.format(fields.where, **{"type": fields.text("type")}), verb, rest(fields)
+    )
 
 
-def _any(told: _Told) -> EventSentence:
+def _any(fields: _EventFields) -> EventSentence:
     """Return an event of another program or of a newer version."""
-    return EventSentence(told.who or told.where, safe(told.event.type, 60), _in(told) if told.who else "")
+    return EventSentence(fields.who or fields.where, safe(fields.event.type, 60), _in(fields) if fields.who else "")
 
 
-_SENTENCES: dict[str, Callable[[_Told], EventSentence]] = {
+_SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "agent.described": _described,
-    "artifact.failed": lambda told: EventSentence(told.text("file"), "was not saved", told.after("why", ": ")),
-    "artifact.saved": lambda told: EventSentence(told.who, "finished", told.after("file", " ")),
+    "artifact.failed": lambda fields: EventSentence(fields.text("file"), "was not saved", fields.after("why", ": ")),
+    "artifact.saved": lambda fields: EventSentence(fields.who, "finished", fields.after("file", " ")),
     "command.ended": _command_ended,
-    "registry.restored": _about("the registry", "was restored from a backup", lambda told: told.after("reason", ": ")),
+    "registry.restored": _about(
+        "the registry", "was restored from a backup", lambda fields: fields.after("reason", ": ")
+    ),
     "registry.started": _about("the registry", "was made anew"),
-    "repository.moved": _about("{}", "moved", lambda told: told.after("path", " to ")),
+    "repository.moved": _about("{}", "moved", lambda fields: fields.after("path", " to ")),
     "repository.trusted": _about("{}", "is trusted"),
     "repository.untrusted": _about("{}", "is not trusted any more"),
     "session.ended": _session_ended,
@@ -301,10 +309,10 @@ _SENTENCES: dict[str, Callable[[_Told], EventSentence]] = {
     "type.removed": _about("type {type}", "was removed"),
     "worktree.adopted": _about("{}", "was found in the trash"),
     "worktree.claimed": _claimed,
-    "worktree.created": lambda told: _done("recorded" if told.data.get("adopted") else "created")(told),
-    "worktree.merged": _done("merged", lambda told: told.after("into", " into ")),
-    "worktree.moved": _about("{}", "moved", lambda told: told.after("path", " to ")),
-    "worktree.purged": _done("purged", lambda told: " from the trash"),
+    "worktree.created": lambda fields: _done("recorded" if fields.data.get("adopted") else "created")(fields),
+    "worktree.merged": _done("merged", lambda fields: fields.after("into", " into ")),
+    "worktree.moved": _about("{}", "moved", lambda fields: fields.after("path", " to ")),
+    "worktree.purged": _done("purged", lambda fields: " from the trash"),
     "worktree.released": _released,
     "worktree.removed": _removed,
     "worktree.renamed": _renamed,

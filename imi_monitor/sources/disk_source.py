@@ -124,7 +124,7 @@ class DiskSource(Source):
     def is_unwanted(self) -> bool:
         return self._stopping or not self._wanted
 
-    def take(self, receiver: ReadingReceiver, use: DiskUse) -> None:
+    def report(self, receiver: ReadingReceiver, use: DiskUse) -> None:
         """Report one more worktree."""
         self.measured += 1
         if use.key in self._entries:
@@ -165,7 +165,7 @@ class _Measurement:
             number, size, unreadable = disk_usage.answer(line)
             use = DiskUse(self._entries[number].key, size, unreadable)
             with suppress(RuntimeError):  # the loop is closed: the dashboard exits
-                self._loop.call_soon_threadsafe(self._source.take, self._receiver, use)
+                self._loop.call_soon_threadsafe(self._source.report, self._receiver, use)
 
 
 def make_source(_context: SourceContext) -> DiskSource:

@@ -173,7 +173,7 @@ class ImiApp(TerminalApp):
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
-            await self.typed_keys.take(event)
+            await self.typed_keys.deliver_in_order(event)
         else:
             await super().on_event(event)
 

@@ -37,7 +37,7 @@ class TypedKeys:
         """Whether a key is still being handled."""
         return self._task is not None and not self._task.done()
 
-    async def take(self, event: TypedEvent) -> None:
+    async def deliver_in_order(self, event: TypedEvent) -> None:
         """Deliver the event now, or behind the ones that wait."""
         if self.busy:
             self._held.append(event)

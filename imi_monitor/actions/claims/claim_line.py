@@ -117,7 +117,7 @@ class _Line:
     def wait(self, stop: _SignalMark) -> ClaimAnswer:
         while not stop.signal and not self._context.cancelled():
             try:
-                answer = self._look(stop)
+                answer = self._find_answer(stop)
             except (RegistryError, *db.Error) as error:
                 self._pause(error if isinstance(error, RegistryError) else self._sentence(error))
             else:
@@ -135,7 +135,7 @@ class _Line:
             raise error
         self._outage.wait(error)
 
-    def _look(self, stop: _SignalMark) -> ClaimAnswer | None:
+    def _find_answer(self, stop: _SignalMark) -> ClaimAnswer | None:
         """The answer if there is one: a grant, or the last refusal."""
         now = host.uptime()
         connection = self._connection

@@ -123,14 +123,14 @@ def _confirm(context: Context, file: CommandsFile) -> None:
 def _revoke(context: Context, repository: Repository) -> Outcome:
     name = context.repo_name(repository)
 
-    def take(connection: sqlite3.Connection) -> bool:
+    def revoke(connection: sqlite3.Connection) -> bool:
         was = repositories.revoke_trust(connection, repository.common_dir)
         was = repositories.revoke_trust(connection, own_commands.path_in(repository)) or was
         if was:
             events.record(connection, "repository.untrusted", name)
         return was
 
-    was = db.transact(context.connection, take)
+    was = db.transact(context.connection, revoke)
     shown = safe(name or layout.repository_name(repository))
     sentence = f"{shown} is no longer trusted: nothing it configures runs" if was else f"{shown} was not trusted"
     return Outcome([sentence], _data(repository, name, UNTRUSTED, _programs(context, repository), sentence))

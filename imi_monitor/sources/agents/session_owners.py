@@ -180,7 +180,7 @@ class SessionPairs:
     def _free(self, folder: _Folder) -> list[AgentProcess]:
         return [one for one in folder.processes if self._living(one) is None]
 
-    def _take(self, folder: _Folder, one: SessionTrace, process: AgentProcess, tied: bool) -> None:
+    def _assign(self, folder: _Folder, one: SessionTrace, process: AgentProcess, tied: bool) -> None:
         self._pair(one.session, process, tied)
         folder.sessions.remove(one)
 
@@ -189,7 +189,7 @@ class SessionPairs:
             words = process.argv[1:]
             one = next((one for one in folder.sessions if not one.names.isdisjoint(words)), None)
             if one is not None:
-                self._take(folder, one, process, False)
+                self._assign(folder, one, process, False)
 
     def _pair_started(self, folder: _Folder) -> None:
         """Pairs that began together."""
@@ -201,7 +201,7 @@ class SessionPairs:
         for one in began:
             process = matched.get(one.session)
             if process is not None:
-                self._take(folder, one, process, not _is_only(fits, matched, one.session))
+                self._assign(folder, one, process, not _is_only(fits, matched, one.session))
 
     def _pair_resumed(self, folder: _Folder) -> None:
         """Processes that continue an older session: one that was written to since."""
@@ -212,7 +212,7 @@ class SessionPairs:
                 ]
                 if older:
                     rivals = [one for one in folder.processes if one is not process and _fits(one, older[0])]
-                    self._take(folder, older[0], process, len(older) > 1 or bool(rivals))
+                    self._assign(folder, older[0], process, len(older) > 1 or bool(rivals))
 
     def _pair_newest(self, folder: _Folder) -> None:
         """What is left, newest to newest. A pair without any alternative is not tied."""
@@ -223,7 +223,7 @@ class SessionPairs:
             one = fitting[0]
             others = [each for each in folder.processes if each is not process and _fits(each, one)]
             had = any(_id(pair.process) == _id(process) for pair in self._pairs.values())
-            self._take(folder, one, process, bool(others) or (len(fitting) > 1 and not had))
+            self._assign(folder, one, process, bool(others) or (len(fitting) > 1 and not had))
 
     def _may_have(self, process: AgentProcess, one: SessionTrace) -> bool:
         """True unless the session began before the process and was not written to since, or it ended with another."""
@@ -246,7 +246,7 @@ class SessionPairs:
             certain = known[before].left is True or alone
             self._leave(before, known, now)
             self._pairs[before].tied = not certain
-            self._take(folder, one, may[0], not certain)
+            self._assign(folder, one, may[0], not certain)
 
     def _may_have_moved(self, process: AgentProcess, to: SessionTrace, known: Mapping[str, SessionTrace]) -> bool:
         before = self._living(process)
