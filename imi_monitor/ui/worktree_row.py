@@ -18,6 +18,7 @@ from imi_monitor.ui import agent_cells, cells
 from imi_monitor.ui.worktree_columns import WorktreeColumns
 
 _MARK = "▌"
+_LEAST_PATH = 10  # cells
 
 
 class WorktreeRowData(NamedTuple):
@@ -96,7 +97,11 @@ def _second_line(row: WorktreeRowData, room: int, state: Content) -> Content:
         parts.append(Content(safe(tree.claim.task, 60)))
     if tree.last_change is not None:
         age = f" ({row.age} ago)" if wide else ""
-        parts.append(Content.styled(f"• {cells.path_tail(safe(tree.last_change.path), 40)}{age}", cells.MUTED))
+        left = room - 3 - sum(part.cell_length + 2 for part in parts) - 2 - len(age)
+        if left >= _LEAST_PATH:  # less would show no file
+            parts.append(
+                Content.styled(f"• {cells.path_tail(safe(tree.last_change.path), min(40, left))}{age}", cells.MUTED)
+            )
     elif wide and row.age and not shown:
         parts.append(Content.styled(f"• last commit {row.age} ago", cells.MUTED))
     return Content("   ").append(Content("  ").join(parts))
