@@ -26,7 +26,7 @@ DEMO = "demo"
 _CODE_FOLDERS = ("code", "src", "projects", "work", "dev", "repos", "git")  # below the home folder
 _MOST_CHILDREN = 400  # of one folder that are looked at
 _MOST_LISTED = 30
-_ABOUT = ("imi shows the git worktrees that your agents work in:", "their owners, what changed, and what to review.")
+_ABOUT = ("imi shows the git worktrees your agents work in:", "their owners, what changed, and what to review.")
 
 
 def run(settings: Settings, recorded: RecordError, *, ascii_only: bool = False) -> str | None:
@@ -119,7 +119,7 @@ def _entries(nearby: Sequence[str]) -> list[MenuEntry]:
         *(MenuEntry("", line) for line in _ABOUT),
         MenuEntry("", ""),
         MenuEntry("", "See it at work"),
-        MenuEntry(DEMO, "Demonstration", "three simulated agents in a temporary folder; nothing of yours is touched"),
+        MenuEntry(DEMO, "Demonstration", "three simulated agents; nothing of yours is touched"),
         MenuEntry("", ""),
         MenuEntry("", "Open a repository"),
     ]
