@@ -38,6 +38,11 @@ def test_every_key_of_a_view_says_what_it_does() -> None:
         assert binding.tooltip[0].islower() and not binding.tooltip.endswith("."), where
 
 
+def test_a_list_takes_no_key_that_it_has_no_use_for() -> None:
+    assert not {"left", "right", "ctrl+pageup"} & RowList._merge_bindings().key_to_bindings.keys()
+    assert {"up", "down", "home", "pageup"} <= RowList._merge_bindings().key_to_bindings.keys()
+
+
 def test_one_entry_has_all_keys_of_what_it_does() -> None:
     keys = {one.action: one for one in view_keys.declared_keys(views.view_class("trash"))}
     assert keys["restore"].key_label == "⏎" and keys["leave"].key_label == "esc q"

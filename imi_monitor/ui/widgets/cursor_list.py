@@ -22,8 +22,8 @@ from textual.style import Style
 from imi_monitor.ui.textual_internals import style_resolver
 
 
-class CursorList(ScrollView, can_focus=True):
-    """Rows of equal height with a cursor."""
+class CursorList(ScrollView, can_focus=True, inherit_bindings=False):
+    """Rows of equal height with a cursor. Keys that it has no use for, such as ← and →, are its view's."""
 
     BINDINGS = [
         Binding("j,down", "move(1)", "Down", show=False, tooltip="one row down"),
