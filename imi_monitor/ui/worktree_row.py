@@ -84,7 +84,9 @@ def _second_line(row: WorktreeRowData, room: int, state: Content) -> Content:
     first = next(iter(row.agents), None)
     urgent = first is not None and attention.needs_attention(first)
     shown = first is not None and (urgent or not attention.has_ended(first))
-    hits = Content.styled(f"⚡{count(row.hits, 'collision')}" if row.hits else "", "$collision bold")
+    hits = cells.collision_count(row.hits)
+    if row.hits and wide:
+        hits = Content.styled(f"⚡{count(row.hits, 'collision')}", "$collision bold")
     if first is not None and urgent:  # nothing else matters now
         text = _agent_text(first, row.now, room - 3 - (hits.cell_length + 2 if row.hits else 0))
         return Content("   ").append(Content("  ").join([text, hits] if row.hits else [text]))

@@ -302,19 +302,19 @@ def test_a_name_is_not_cut_for_cells_that_only_round_a_width() -> None:
 
 @pytest.mark.parametrize(
     ("room", "said"),
-    [
-        (57, "• src/auth/valid/index.ts (5s ago)"),
-        (50, "• …auth/valid/index.ts (5s ago)"),
-        (44, "• …alid/index.ts"),
-        (36, None),
-    ],
+    [(57, "• src/auth/valid/index.ts (5s ago)"), (50, "• …auth/valid/index.ts (5s ago)"), (36, "• …h/valid/index.ts")],
 )
-def test_a_narrow_row_shows_the_file_that_changed_where_its_name_fits(room: int, said: str | None) -> None:
+def test_a_narrow_row_shows_the_file_that_changed_where_its_name_fits(room: int, said: str) -> None:
     change = Change("app", "feat-a", "modified", "src/auth/valid/index.ts", snapshot_builder.ago(5))
     tree = replace(snapshot_builder.tree("feat-a"), last_change=change)
-    part = worktree_row.WorktreeRowData(tree, "5s", 2, False, snapshot_builder.NOW)
-    second = worktree_row.stacked_row(part, planned(room, [tree]))[1].plain
-    assert (said in second) if said else ("•" not in second), second
+    full = replace(tree, git=snapshot_builder.dirty(12))
+
+    def second(tree: Worktree) -> str:
+        part = worktree_row.WorktreeRowData(tree, "5s", 2, False, snapshot_builder.NOW)
+        return worktree_row.stacked_row(part, planned(room, [tree]))[1].plain
+
+    assert said in second(tree) and "⚡2" in second(tree)
+    assert ("•" in second(full)) == (room > 36), second(full)
 
 
 def test_a_task_stands_in_one_column() -> None:
