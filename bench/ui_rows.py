@@ -26,7 +26,7 @@ class Rows:
         self._trees = [_tree(number) for number in range(rows)]
         self._changing = int(rows * share)
 
-    def measure_disk_use(self, wanted: bool) -> None:
+    def measure(self, *, disk_use: bool, unread: bool) -> None:
         """These rows use nothing."""
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:

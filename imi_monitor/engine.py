@@ -35,7 +35,15 @@ from imi_monitor.model.snapshot import (
     Waiter,
     Worktree,
 )
-from imi_monitor.sources.hints import AgentLookedAt, DiskUseWanted, GitStateRead, Hint, RefreshRequested, RosterRead
+from imi_monitor.sources.hints import (
+    AgentLookedAt,
+    DiskUseWanted,
+    GitStateRead,
+    Hint,
+    RefreshRequested,
+    RosterRead,
+    UnreadWanted,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,9 +124,10 @@ class Engine:
         """Read everything again now, whether or not anything seems to have changed."""
         self.send_hint(RefreshRequested())
 
-    def measure_disk_use(self, wanted: bool) -> None:
-        """Measure what worktrees use on disk, until it is no longer wanted."""
-        self.send_hint(DiskUseWanted(wanted))
+    def measure(self, *, disk_use: bool, unread: bool) -> None:
+        """Measure what worktrees use on disk, and count their unread changes, until it is no longer wanted."""
+        self.send_hint(DiskUseWanted(disk_use))
+        self.send_hint(UnreadWanted(unread))
 
     def mark_looked_at(self, agent: Agent) -> None:
         """A person has looked at this agent: until its state changes it needs no attention."""

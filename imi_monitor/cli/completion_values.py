@@ -200,7 +200,7 @@ def _sessions(context: Context) -> list[Candidate]:
 
 
 def _trash(context: Context) -> list[Candidate]:
-    rows = trash.list_kept(context.connection)
+    rows = trash.list_kept(context.connection, what="all")
     return [(one.id, safe(f"{one.worktree_name}, removed {one.removed_at[:16]}", 60)) for one in rows]
 
 

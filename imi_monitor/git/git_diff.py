@@ -36,6 +36,7 @@ _OPTIONS = (
     "--no-ext-diff",
     "--no-textconv",
     "--patch",
+    "--full-index",
     "--no-color",
     "--src-prefix=a/",
     "--dst-prefix=b/",
@@ -222,17 +223,29 @@ def _untracked_file(
         if not stat.S_ISREG(info.st_mode):
             return _unread(name, "not a regular file: a pipe, socket or device"), 0
         if most <= 0:
-            return _unread(name, f"{amounts.size(info.st_size)}, not read: there are too many new files"), 0
+            why = f"{amounts.size(info.st_size)}, not read: there are too many new files"
+            return replace(_unread(name, why), content=_content(b"", info)), 0
         data = read_beginning(path, most)
     except FileNotFoundError:
         return None, 0
     except OSError as error:
         return _unread(name, f"cannot be read: {error.strerror}"), 0
     mode = "100755" if info.st_mode & 0o100 else "100644"
+    content = _content(data, info)
     if b"\0" in data[:_BINARY_PROBE]:
         size = amounts.size(info.st_size)
-        return FileDiff(name, "?", new_mode=mode, binary=True, added=None, removed=None, note=size), len(data)
-    return _added(name, data, mode, limits, lines_left, max(0, info.st_size - len(data))), len(data)
+        file = FileDiff(name, "?", new_mode=mode, binary=True, added=None, removed=None, note=size)
+    else:
+        file = _added(name, data, mode, limits, lines_left, max(0, info.st_size - len(data)))
+    return replace(file, content=content), len(data)
+
+
+def _content(data: bytes, info: os.stat_result) -> str:
+    """Return what differs when the file's bytes do; of a part that was not read, when it was written."""
+    from hashlib import sha1
+
+    unread = "" if len(data) == info.st_size else f"-{info.st_size}-{info.st_mtime_ns}"
+    return sha1(data, usedforsecurity=False).hexdigest() + unread
 
 
 def _unread(name: str, why: str) -> FileDiff:

@@ -85,7 +85,7 @@ def merge_commit(git: Git, tree: str, parents: Sequence[str], message: str) -> s
             "--end-of-options",
             check_commit_id(tree),
             stdin=message.encode("utf-8", "surrogateescape"),
-            settings=_committing(),
+            settings=committing_settings(),
         )
     except GitError as problem:
         if any(mark in problem.stderr for mark in ("tell me who you are", "auto-detection is disabled", "empty ident")):
@@ -98,7 +98,7 @@ def merge_commit(git: Git, tree: str, parents: Sequence[str], message: str) -> s
     return check_commit_id(made)
 
 
-def _committing() -> list[tuple[str, str]]:
+def committing_settings() -> list[tuple[str, str]]:
     """Keep git from making up a committer from the host name, which would stay in the trunk's history. $EMAIL is allowed."""
     return [("user.useConfigOnly", "false" if os.environ.get("EMAIL") else "true"), ("i18n.commitEncoding", "UTF-8")]
 

@@ -87,6 +87,10 @@ def ssh_command(common_dir: str, admin_dir: str, trusted: bool) -> str:
     return users_ssh() or never_asking(found)
 
 
+def has_hooks(common_dir: str) -> bool:
+    return bool(_hooks(os.path.join(common_dir, "hooks")))
+
+
 def _hooks(folder: str) -> list[str]:
     try:
         names = sorted(os.listdir(folder))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # Keeps a push from running programs and from sending more than the one deletion.
-_BARE_PUSH = (
+BARE_PUSH = (
     "--porcelain",
     "--no-verify",
     "--no-follow-tags",
@@ -64,7 +64,7 @@ def delete_remote_branch(git: Git, remote: str, branch: str, expected_sha: str, 
     try:
         git.run(
             "push",
-            *_BARE_PUSH,
+            *BARE_PUSH,
             f"--force-with-lease={ref}:{expected}",
             "--delete",
             "--",

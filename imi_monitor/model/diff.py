@@ -59,6 +59,7 @@ class FileDiff:
     removed: int | None = 0
     cut: int = 0
     note: str | None = None  # why lines are missing
+    content: str = ""  # differs whenever the bytes of either side do
 
     @property
     def submodule(self) -> bool:
@@ -68,8 +69,8 @@ class FileDiff:
     def kept(self) -> int:
         return sum(len(hunk.lines) for hunk in self.hunks)
 
-    def data(self, *, lines: bool = True) -> dict[str, object]:
-        fields: dict[str, object] = {
+    def data(self) -> dict[str, object]:
+        return {
             "path": self.path,
             "state": self.state,
             "origin": self.origin,
@@ -82,7 +83,6 @@ class FileDiff:
             "cut": self.cut,
             "note": self.note,
         }
-        return {**fields, "hunks": [hunk.data() for hunk in self.hunks]} if lines else fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,6 +275,17 @@ def _commits(fields: _EventFields) -> str:
     return f" by {count(number, 'commit')}" if number else ""
 
 
+def _files(fields: _EventFields) -> str:
+    names = fields.data.get("files")
+    listed = [safe(str(name), 60) for name in names] if isinstance(names, list) else []
+    more = f" and {len(listed) - 2} more" if len(listed) > 2 else ""
+    return f": {', '.join(listed[:2])}{more}" if listed else ""
+
+
+def _file_act(fields: _EventFields) -> EventSentence:
+    return _done(f"{fields.text('how') or 'replaced'} files of", _files)(fields)
+
+
 def _about(
     subject: str, verb: str, rest: Callable[[_EventFields], str] = lambda fields: ""
 ) -> Callable[[_EventFields], EventSentence]:
@@ -294,6 +305,9 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "artifact.failed": lambda fields: EventSentence(fields.text("file"), "was not saved", fields.after("why", ": ")),
     "artifact.saved": lambda fields: EventSentence(fields.who, "finished", fields.after("file", " ")),
     "command.ended": _command_ended,
+    "files.purged": _done("purged files of"),
+    "files.replaced": _file_act,
+    "files.restored": _done("restored files of", _files),
     "registry.restored": _about(
         "the registry", "was restored from a backup", lambda fields: fields.after("reason", ": ")
     ),
@@ -309,6 +323,7 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "type.removed": _about("type {type}", "was removed"),
     "worktree.adopted": _about("{}", "was found in the trash"),
     "worktree.claimed": _claimed,
+    "worktree.committed": _done("committed in", lambda fields: fields.after("branch", " on ")),
     "worktree.created": lambda fields: _done("recorded" if fields.data.get("adopted") else "created")(fields),
     "worktree.merged": _done("merged", lambda fields: fields.after("into", " into ")),
     "worktree.moved": _about("{}", "moved", lambda fields: fields.after("path", " to ")),

@@ -193,6 +193,7 @@ class _OpenFile:
     cut: int = 0
     old_at: int = 0
     new_at: int = 0
+    content: str = ""
 
     def close_hunk(self) -> None:
         if self.hunk is not None:
@@ -228,6 +229,7 @@ class _OpenFile:
             None if self.binary else self.added,
             None if self.binary else self.removed,
             self.cut,
+            content=self.content,
         )
 
 
@@ -283,7 +285,7 @@ def _deleted(one: _OpenFile, rest: bytes) -> None:
 
 
 def _indexed(one: _OpenFile, rest: bytes) -> None:
-    mode = rest.rpartition(b" ")[2]
+    one.content, mode = _decoded(rest.split(b" ")[0]), rest.rpartition(b" ")[2]
     if mode.isdigit() and b".." in rest:
         one.old_mode = one.new_mode = _decoded(mode[:20])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 
@@ -35,6 +35,18 @@ def parse_address(url: str) -> RemoteAddress | None:
     if colon and "/" not in head:
         return _address(head.rpartition("@")[2], path)
     return _address("", url)
+
+
+def proposal_page(url: str, trunk: str, branch: str) -> str | None:
+    """Return the web page of the forge at an address on which a branch becomes a pull request; None without one."""
+    found = parse_address(url) if url else None
+    if found is None or not found.host:
+        return None
+    project, old, new = (quote(part, safe="/") for part in (found.project, trunk, branch))
+    if "gitlab" in found.host.lower():
+        query = urlencode({"merge_request[source_branch]": branch, "merge_request[target_branch]": trunk})
+        return f"https://{found.host}/{project}/-/merge_requests/new?{query}"
+    return f"https://{found.host}/{project}/compare/{old}...{new}?expand=1"
 
 
 def with_project(url: str, owner: str, name: str | None = None) -> str | None:

@@ -165,6 +165,16 @@ class DiskUse:
     unreadable: int  # folders that could not be read: it uses more
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadChanges:
+    """How many hunks of a worktree are unread, of how many; counted while the dashboard shows it. None is unknown."""
+
+    key: Key
+    unread: int | None
+    total: int | None
+    partial: bool = False  # there are more than were counted
+
+
 # the note of the agents source when it is switched off
 NOT_LOOKED_FOR = "agents are not observed: agents.track_activity is off"
 
@@ -235,6 +245,7 @@ class Snapshot:
     complete: bool = False  # every worktree was read at least once
     repositories: tuple[str, ...] = field(default=())
     disk: tuple[DiskUse, ...] = ()  # of the worktrees measured so far; `imi watch` measures none
+    unread: tuple[UnreadChanges, ...] = ()  # of the worktrees counted so far; `imi watch` counts none
     registry: RegistryState = field(default=RegistryState())
     homes: tuple[HomeState, ...] = ()  # of the team, the own one too; none without a team
 

@@ -20,6 +20,7 @@ MODULES = (
     "imi_monitor.sources.earlier_changes_source",
     "imi_monitor.sources.collisions_source",
     "imi_monitor.sources.disk_source",
+    "imi_monitor.sources.unread_source",
     "imi_monitor.sources.agents.agents_source",
     "imi_monitor.sources.installation_source",
     "imi_monitor.sources.homes_source",

@@ -111,6 +111,13 @@ class DiskUseWanted:
     wanted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadWanted:
+    """Whether a person looks at the unread changes of worktrees."""
+
+    wanted: bool
+
+
 Hint = (
     RosterRead
     | GitStateRead
@@ -127,4 +134,5 @@ Hint = (
     | RegistryChanged
     | RefreshRequested
     | DiskUseWanted
+    | UnreadWanted
 )

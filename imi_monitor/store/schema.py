@@ -443,6 +443,43 @@ CREATE TABLE forges (
 ) WITHOUT ROWID;
 """
 
+# Version 10: what a person has read of the diffs, by content (see `model.review_progress`), and the notes of a worktree. A
+# note's `kind` is review (on a line of a diff), intent, milestone or lesson. `part` is the hunk and `excerpt` the line it was
+# made on; `round` numbers what was sent to an agent together.
+_REVIEWS = """
+CREATE TABLE read_parts (
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    path TEXT NOT NULL,
+    part TEXT NOT NULL,
+    read_at TEXT NOT NULL,
+    PRIMARY KEY (repo_name, worktree_name, path, part)
+) WITHOUT ROWID;
+CREATE TABLE notes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    author TEXT NOT NULL,
+    text TEXT NOT NULL,
+    made_at TEXT NOT NULL,
+    path TEXT,
+    side TEXT,
+    line INTEGER,
+    part TEXT,
+    excerpt TEXT,
+    round INTEGER,
+    sent_to TEXT,
+    sent_at TEXT,
+    answer TEXT,
+    answered_by TEXT,
+    answered_at TEXT,
+    done_by TEXT,
+    done_at TEXT
+);
+CREATE INDEX notes_by_worktree ON notes (repo_name, worktree_name, seq);
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -454,6 +491,7 @@ MIGRATIONS: tuple[str, ...] = (
     _AGENT_NAMES,
     _RUNS,
     _FORGES,
+    _REVIEWS,
 )
 
 VERSION = len(MIGRATIONS)

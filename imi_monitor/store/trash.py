@@ -1,4 +1,7 @@
-"""Removed worktrees that can be restored. `data` describes what lies on disk; a row is never deleted."""
+"""What can be restored: removed worktrees, and files whose content an act on the diff replaced.
+
+`data` describes what lies on disk; a row is never deleted.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,18 @@ from imi_monitor.store.row import Row
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from typing import Literal
 
 _KEPT = "host = ? AND restored_at IS NULL AND purged_at IS NULL"
 
+FILE_ACTS = ("discarded", "staged", "unstaged")
+"""Values of `how` for entries of files; all others are removed worktrees."""
+
+_ONLY = {"worktrees": f" AND how NOT IN {FILE_ACTS}", "files": f" AND how IN {FILE_ACTS}", "all": ""}
+
 
 class TrashEntry(Row):
-    """One removed worktree. `data` holds the removal's intent and how long the entry was observed."""
+    """One removed worktree, or files of one. `data` holds the intent and how long the entry was observed."""
 
     id: str
     repo_name: str
@@ -29,6 +38,10 @@ class TrashEntry(Row):
     data: dict[str, object]
     restored_at: str | None
     purged_at: str | None
+
+    @property
+    def of_files(self) -> bool:
+        return self.how in FILE_ACTS
 
     @property
     def kept(self) -> bool:
@@ -92,11 +105,15 @@ def get(connection: sqlite3.Connection, identity: str) -> TrashEntry | None:
     return None if row is None else TrashEntry(row)
 
 
-def list_kept(connection: sqlite3.Connection, repo_name: str | None = None) -> list[TrashEntry]:
+def list_kept(
+    connection: sqlite3.Connection,
+    repo_name: str | None = None,
+    what: Literal["worktrees", "files", "all"] = "worktrees",
+) -> list[TrashEntry]:
     """The entries that can be restored on this machine, newest first."""
     only, values = ("", ()) if repo_name is None else (" AND repo_name = ?", (repo_name,))
     rows = connection.execute(
-        f"SELECT {TrashEntry.columns} FROM trash WHERE {_KEPT}{only} ORDER BY removed_at DESC, rowid DESC",
+        f"SELECT {TrashEntry.columns} FROM trash WHERE {_KEPT}{only}{_ONLY[what]} ORDER BY removed_at DESC, rowid DESC",
         (host.hostname(), *values),
     )
     return [TrashEntry(row) for row in rows]

@@ -112,8 +112,9 @@ def reopen(connection: sqlite3.Connection, repo_name: str, name: str, path: str)
     )
 
 
-_AGENTS = tuple(
-    f"UPDATE {table} SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ?" for table in ("sessions", "runs")
+_NAMING = tuple(
+    f"UPDATE {table} SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ?"
+    for table in ("sessions", "runs", "notes", "read_parts")
 )
 
 
@@ -135,8 +136,8 @@ def rename(
             "UPDATE worktrees SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ? AND active = 0",
             (free, repo_name, new),
         )
-        _rename_of_agents(connection, repo_name, new, free)
-    _rename_of_agents(connection, repo_name, old, new)
+        _rename_elsewhere(connection, repo_name, new, free)
+    _rename_elsewhere(connection, repo_name, old, new)
     connection.execute(
         "UPDATE worktrees SET worktree_name = ?, path = ?, branch_name = coalesce(?, branch_name), updated_at = ?"
         " WHERE repo_name = ? AND worktree_name = ?",
@@ -146,8 +147,9 @@ def rename(
     events.record(connection, "worktree.renamed", repo_name, new, agent_id=agent, data=data)
 
 
-def _rename_of_agents(connection: sqlite3.Connection, repo_name: str, old: str, new: str) -> None:
-    for statement in _AGENTS:
+def _rename_elsewhere(connection: sqlite3.Connection, repo_name: str, old: str, new: str) -> None:
+    """Rename the worktree in the tables that name it."""
+    for statement in _NAMING:
         connection.execute(statement, (new, repo_name, old))
 
 

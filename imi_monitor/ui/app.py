@@ -203,9 +203,10 @@ class ImiApp(TerminalApp):
             self.home.show_trouble(self.home.engine_trouble)
 
     def follow_order(self) -> None:
-        """Let the engine measure disk use while the list is ordered by it."""
+        """Let the engine measure what the list is ordered by."""
         if self.engine is not None:
-            self.engine.measure_disk_use(self.home.worktrees.order.shows_disk_use)
+            order = self.home.worktrees.order
+            self.engine.measure(disk_use=order.measure == "disk", unread=order.measure == "unread")
 
     @work
     async def _find_agent_name(self) -> None:

@@ -15,7 +15,17 @@ from textual.content import Content
 from imi_monitor.model import columns, event_text, times
 from imi_monitor.model.change import GIT, Change, changes_per_minute
 from imi_monitor.model.event_text import ShownEvent
-from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Collision, DiskUse, FileState, GitState, Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import (
+    UNKNOWN_CLAIM,
+    Collision,
+    DiskUse,
+    FileState,
+    GitState,
+    Key,
+    Snapshot,
+    UnreadChanges,
+    Worktree,
+)
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import key_hints
 from imi_monitor.ui.snapshot_facts import parse_time
@@ -88,6 +98,17 @@ def distance(ahead: int | None, behind: int | None) -> Content:
 def short_number(number: int) -> str:
     """The number in at most three characters: 7, 42, 999, 1k, 12k, lot."""
     return str(number) if number < 1000 else f"{number // 1000}k" if number < 100_000 else "lot"
+
+
+def unread_count(found: UnreadChanges | None) -> str:
+    """`3/12`, or `✓` when everything was read; with a plus if there is more, `…` before it is counted."""
+    if found is None:
+        return "…"
+    if found.unread is None or found.total is None:
+        return "?"
+    if not found.unread and not found.partial:
+        return "✓" if found.total else ""
+    return f"{short_number(found.unread)}/{short_number(found.total)}{'+' if found.partial else ''}"
 
 
 def disk_size(use: DiskUse | None) -> str:

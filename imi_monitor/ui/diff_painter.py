@@ -10,6 +10,7 @@ from textual.content import Content, Span
 from imi_monitor.model import columns, diff_text
 from imi_monitor.model.diff import ADDED, CONTEXT, NOTE, REMOVED, DiffLine, FileDiff
 from imi_monitor.model.diff_text import changed_words
+from imi_monitor.model.review_progress import ReviewedFile
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import diff_rows, highlight
 from imi_monitor.ui.cells import MUTED
@@ -41,11 +42,13 @@ class DiffPainter:
             return self._end()
         file = self._rows.diff.files[row.file]
         if row.kind == diff_rows.FILE:
-            return file_heading(file, width)
+            return file_heading(file, width, self._rows.reviewed[row.file] if self._rows.reviewed else None)
         if row.kind == diff_rows.HUNK:
             return self._hunk(file, row, width)
         if row.kind == diff_rows.LINE:
             return self._line(file, row, width)
+        if row.kind == diff_rows.REMARK:
+            return self._remark(row, width)
         if row.kind == diff_rows.CUT:
             text = diff_text.cut_line(file, self._whole) if file.cut else f"… {safe(file.note or '')}"
             return Content.styled(f"  {text}", "$text-warning")
@@ -60,8 +63,21 @@ class DiffPainter:
     def _hunk(self, file: FileDiff, row: DiffRow, width: int) -> Content:
         hunk = file.hunks[row.hunk]
         section = diff_text.display_code(hunk.section, 200, tab=_TAB)
-        gutter = " " * (self._gutter(width) - 2)
-        return Content.styled(f"{gutter}⋯ {section}", f"{MUTED} italic")
+        gutter = " " * (self._gutter(width) - 4)
+        read = bool(self._rows.reviewed) and self._rows.reviewed[row.file].hunk_is_read(row.hunk)
+        mark = Content.styled("✓ " if read else "  ", "$text-success")
+        return Content(gutter).append(mark).append(Content.styled(f"⋯ {section}", f"{MUTED} italic"))
+
+    def _remark(self, row: DiffRow, width: int) -> Content:
+        """A note: its number, author and text, and what became of it."""
+        note = self._rows.notes[row.note]
+        lost = f", line {note.line}: the code has changed" if row.note in self._rows.lost else ""
+        state = f" · {note.state}" if note.state != "new" else ""
+        answer = f" · {safe(note.answered_by or '', 40)}: {safe(note.answer, 500)}" if note.answer is not None else ""
+        head = Content.styled(f"{' ' * (self._gutter(width) - 2)}▎ note {note.seq} ", "$accent bold")
+        head = head.append(Content.styled(f"{safe(note.author, 40)}{lost}  ", MUTED)).append(safe(note.text, 1000))
+        line = head.append(Content.styled(f"{state}{answer}", MUTED)).truncate(width, ellipsis=True)
+        return line.pad_right(max(0, width - line.cell_length)).stylize_before("on $panel")
 
     def _gutter(self, width: int) -> int:
         return (2 * self._digits + 4) if width >= _BOTH_NUMBERS else self._digits + 3
@@ -115,10 +131,13 @@ class DiffPainter:
         return self._blocks[key]
 
 
-def file_heading(file: FileDiff, width: int) -> Content:
-    """The line above a file: its name, its changes in words, and its line counts on the right."""
+def file_heading(file: FileDiff, width: int, reviewed: ReviewedFile | None = None) -> Content:
+    """The line above a file: its name, its changes in words, and on the right what was read of it and its line counts."""
     words = [word for word in diff_text.file_remarks(file) if word != "binary"]
     tail = line_counts(file)
+    if reviewed is not None and reviewed.read:
+        done = f"{reviewed.unread}/{len(reviewed.parts)} unread  " if reviewed.unread else "✓ read  "
+        tail = Content.styled(done, "$text-warning" if reviewed.unread else "$text-success").append(tail)
     name = Content.styled(f" {diff_text.file_title(file)}", "bold")
     remarks = Content.styled("  " + ", ".join(words), STATES.get(file.state, MUTED)) if words else Content("")
     room = max(8, width - tail.cell_length - 2)

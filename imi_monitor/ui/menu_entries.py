@@ -75,7 +75,7 @@ def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Men
 
 def sort_menu(order: WorktreeOrder) -> Menu:
     """The orders of the list, each with its letter; the cursor is on the current one."""
-    keys = {"ahead": "h", "disk": "u"}
+    keys = {"ahead": "h", "disk": "u", "unread": "r"}
     entries = [MenuEntry(sort, sort, what, keys.get(sort, sort[0])) for sort, (what, _) in SORTS.items()]
     return Menu("Sort the list (S reverses it)", entries, search=False, at=order.sort)
 

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from imi_monitor.model import attention, repository_names, state_words, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.repository_names import RepositoryNames
-from imi_monitor.model.snapshot import DiskUse, Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import DiskUse, Key, Snapshot, UnreadChanges, Worktree
 
 BUSY_SECONDS = 60.0  # how long a worktree is busy after a file changed
 parse_time = lru_cache(4096)(times.parse)  # the same few hundred times are parsed every second
@@ -20,6 +20,7 @@ _TIMELESS = (
     "newest_end",
     "disk_uses",
     "names",
+    "unread_changes",
 )  # what does not depend on the present time
 
 
@@ -71,6 +72,11 @@ class SnapshotFacts:
     def disk_uses(self) -> dict[Key, DiskUse]:
         """What the worktrees measured so far use."""
         return {use.key: use for use in self.snapshot.disk}
+
+    @cached_property
+    def unread_changes(self) -> dict[Key, UnreadChanges]:
+        """The unread changes of the worktrees counted so far."""
+        return {one.key: one for one in self.snapshot.unread}
 
     def at(self, now: datetime) -> SnapshotFacts:
         """The same snapshot at a later moment; facts that do not depend on time are kept."""

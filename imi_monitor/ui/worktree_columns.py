@@ -35,8 +35,11 @@ _TITLES = (  # several names: the longest that fits
     (("trunk",), "trunk"),
     (("changes",), "counts"),
     (("disk",), "disk"),
+    (("unread",), "unread"),
     (("activity",), "spark"),
 )
+
+_MEASURED = {"disk": 5, "unread": 8}  # cells
 
 _ORDERS = {  # what a click on a title sorts by
     "owner": "owner",
@@ -44,6 +47,7 @@ _ORDERS = {  # what a click on a title sorts by
     "trunk": "ahead",
     "counts": "dirty",
     "disk": "disk",
+    "unread": "unread",
     "spark": "change",
 }
 
@@ -65,8 +69,18 @@ class WorktreeColumns:
     trunk: int = 0
     counts: int = 8
     disk: int = 0
+    unread: int = 0
     spark: int = 0
     age: int = 4
+
+    @property
+    def measure(self) -> str:
+        return "disk" if self.disk else "unread" if self.unread else ""
+
+    @property
+    def measure_words(self) -> str:
+        """The words behind the measure in a row of two lines."""
+        return "on disk" if self.disk else "unread"
 
 
 class RowWidths(NamedTuple):
@@ -105,18 +119,18 @@ def row_widths(tree: Worktree, agents: Sequence[Agent], hits: int, names: Reposi
 
 
 def plan_columns(
-    room: int, rows: Iterable[RowWidths], names: RepositoryNames, *, upstream: bool = True, disk: bool = False
+    room: int, rows: Iterable[RowWidths], names: RepositoryNames, *, upstream: bool = True, measure: str = ""
 ) -> WorktreeColumns:
-    """The columns for these rows: always name, changes and age, and disk use if asked for."""
+    """The columns for these rows: always name, changes and age, and the measure if there is one."""
     widest = tuple(map(max, zip(*(RowWidths(), *rows), strict=True)))
-    return _plan(room, names, RowWidths(*widest), upstream, disk)
+    return _plan(room, names, RowWidths(*widest), upstream, measure)
 
 
 @lru_cache(64)
-def _plan(room: int, names: RepositoryNames, longest: RowWidths, upstream: bool, disk: bool) -> WorktreeColumns:
+def _plan(room: int, names: RepositoryNames, longest: RowWidths, upstream: bool, measure: str) -> WorktreeColumns:
     owners = -(-longest.owner // 4) * 4  # in steps, so that one claim more seldom moves the other columns
     activity = -(-longest.activity // 8) * 8
-    fixed = {"name": 8, "counts": max(7, longest.counts), "age": 4} | ({"disk": 5} if disk else {})
+    fixed = {"name": 8, "counts": max(7, longest.counts), "age": 4} | ({measure: _MEASURED[measure]} if measure else {})
     wanted = [
         OptionalColumn("owner", max(5, min(owners, 9))),
         OptionalColumn("activity", 12),

@@ -11,7 +11,7 @@ from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.state_words import UNCLAIMED
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
-DISK = "disk"  # the only order that measures something: the list has a column for it
+MEASURES = ("disk", "unread")  # orders that measure something: the list has a column for it
 Rank = Callable[[SnapshotFacts, Worktree], Any]
 
 
@@ -56,6 +56,11 @@ def _disk(facts: SnapshotFacts, tree: Worktree) -> int:
     return 1 if use is None or use.size is None else -use.size
 
 
+def _unread(facts: SnapshotFacts, tree: Worktree) -> int:
+    found = facts.unread_changes.get(tree.key)
+    return 1 if found is None or found.unread is None else -found.unread
+
+
 SORTS: dict[str, tuple[str, Rank]] = {
     "attention": ("what needs you first", _attention),
     "name": ("by name", lambda facts, tree: 0),
@@ -64,7 +69,8 @@ SORTS: dict[str, tuple[str, Rank]] = {
     "dirty": ("most uncommitted files first", _dirty),
     "owner": ("by owner, unclaimed last", lambda facts, tree: (tree.claim is None, tree.owner.lower())),
     "type": ("by type", lambda facts, tree: tree.type),
-    DISK: ("by disk use, largest first; ignored files count", _disk),
+    "disk": ("by disk use, largest first; ignored files count", _disk),
+    "unread": ("most unread changes first", _unread),
 }
 GROUPS: dict[str, tuple[str, Callable[[Worktree], str]]] = {
     "none": ("one list", lambda tree: ""),
@@ -83,8 +89,9 @@ class WorktreeOrder:
     group: str = "none"
 
     @property
-    def shows_disk_use(self) -> bool:
-        return self.sort == DISK
+    def measure(self) -> str:
+        """What the list has an additional column for: disk, unread, or nothing."""
+        return self.sort if self.sort in MEASURES else ""
 
     def sorted(self, facts: SnapshotFacts, trees: Sequence[Worktree]) -> list[Worktree]:
         rank = SORTS[self.sort][1]

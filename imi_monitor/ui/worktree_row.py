@@ -15,6 +15,7 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, cells
+from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from imi_monitor.ui.worktree_columns import WorktreeColumns
 
 _MARK = "▌"
@@ -30,7 +31,16 @@ class WorktreeRowData(NamedTuple):
     marked: bool
     now: datetime
     agents: tuple[Agent, ...] = ()  # the relevant ones, the most urgent first
-    disk: str = ""  # what it uses; empty while the list does not show it
+    measured: str = ""  # its disk use or unread changes; empty while the list does not show them
+
+
+def measured(facts: SnapshotFacts, tree: Worktree, measure: str) -> str:
+    """What the column of this measure shows for a worktree; empty without one."""
+    if not measure or tree.missing:
+        return ""
+    if measure == "disk":
+        return cells.disk_size(facts.disk_uses.get(tree.key))
+    return cells.unread_count(facts.unread_changes.get(tree.key))
 
 
 def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ...]:
@@ -53,7 +63,7 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
         cells.arrows(*upstream, plan.upstream, known=known) if plan.upstream else None,
         _trunk(tree, trunk, plan.trunk, known=known) if plan.trunk else None,
         cells.file_counts(state, plan.counts),
-        cells.fixed(row.disk, plan.disk, right=True) if plan.disk else None,
+        cells.fixed(row.measured, width, right=True) if (width := plan.disk or plan.unread) else None,
         cells.sparkline(tree, plan.spark, row.now) if plan.spark else None,
         cells.fixed(row.age, plan.age, cells.MUTED, right=True),
     ]
@@ -75,12 +85,12 @@ def stacked_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, .
         [_gutter(row), Content(" "), Content.styled(name, "bold"), Content.styled(owner, _claim_style(tree))]
     )
     first = cells.padded(head, max(1, room - right.cell_length - 1)).append(Content(" ")).append(right)
-    return first.truncate(room), _second_line(row, room, state).truncate(room, ellipsis=True)
+    return first.truncate(room), _second_line(row, plan, state).truncate(room, ellipsis=True)
 
 
-def _second_line(row: WorktreeRowData, room: int, state: Content) -> Content:
+def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) -> Content:
     """The activity of the first agent, else the claim's task; collisions; the file that changed last."""
-    tree, wide = row.tree, room >= 50
+    tree, room, wide = row.tree, plan.room, plan.room >= 50
     first = next(iter(row.agents), None)
     urgent = first is not None and attention.needs_attention(first)
     shown = first is not None and (urgent or not attention.has_ended(first))
@@ -94,7 +104,7 @@ def _second_line(row: WorktreeRowData, room: int, state: Content) -> Content:
     if first is not None and shown:
         parts.append(_agent_text(first, row.now, room - 26 if wide else room - 14))
     parts += [hits] if row.hits else []
-    parts += [Content(f"{row.disk} on disk")] if row.disk else []
+    parts += [Content(f"{row.measured} {plan.measure_words}")] if row.measured else []
     if not shown and tree.claim is not None and tree.claim.task:
         parts.append(Content(safe(tree.claim.task, 60)))
     if tree.last_change is not None:

@@ -87,7 +87,17 @@ def _hooked(world: World) -> bool:
     return settings.exists() and "imi-hook" in settings.read_text()
 
 
+def _staged(world: World) -> bool:
+    return bool(git("diff", "--cached", "--name-only", cwd=world.path("feat-login")))
+
+
+def _note(world: World, state: str) -> bool:
+    return bool(world.ask(f"SELECT 1 FROM notes WHERE {state}"))
+
+
 LOGIN = ("feat login",)
+CHANGED = (*LOGIN, "(change)")
+NOTED = (*CHANGED, "notes add login new.txt:1 why")
 CLAIMED = (*LOGIN, "claim login --agent a")
 VERBS = {
     "feat": Verb("feat other", LOGIN, _there("feat-other")),
@@ -110,6 +120,16 @@ VERBS = {
     "diff": Verb("diff login", LOGIN),
     "log": Verb("log login", LOGIN),
     "collisions": Verb("collisions", LOGIN),
+    "stage": Verb("stage login", CHANGED, _staged),
+    "unstage": Verb("unstage login", (*CHANGED, "stage login"), lambda world: not _staged(world)),
+    "discard": Verb("discard login .", CHANGED, lambda world: not (world.path("feat-login") / "new.txt").exists()),
+    "read": Verb("read login .", CHANGED, lambda world: bool(world.ask("SELECT 1 FROM read_parts"))),
+    "unread": Verb("unread", CHANGED),
+    "notes list": Verb("notes list login", NOTED),
+    "notes add": Verb("notes add login new.txt:1 why", CHANGED, lambda world: _note(world, "text = 'why'")),
+    "notes send": Verb("notes send login", NOTED, lambda world: _note(world, "round = 1")),
+    "notes answer": Verb("notes answer 1 because", NOTED, lambda world: _note(world, "answer = 'because'")),
+    "notes done": Verb("notes done 1", NOTED, lambda world: _note(world, "done_at IS NOT NULL")),
     "events": Verb("events", LOGIN),
     "monitor": Verb("monitor", LOGIN, status=1),
     "watch": Verb("watch --once", LOGIN),
@@ -126,6 +146,18 @@ VERBS = {
     "release": Verb("release login --agent a", CLAIMED, lambda world: _owner(world) is None),
     "claims": Verb("claims", CLAIMED),
     "queue": Verb("queue", CLAIMED),
+    "commit": Verb(
+        "commit login -m done",
+        (*CHANGED, "stage login"),
+        lambda world: git("log", "-1", "--format=%s", cwd=world.path("feat-login")) == "done",
+    ),
+    "push": Verb(
+        "push login",
+        (*LOGIN, "(commit)"),
+        lambda world: bool(git("ls-remote", "origin", "feat/login", cwd=world.trunk)),
+    ),
+    "update": Verb("update login", LOGIN, _there("feat-login")),
+    "propose": Verb("propose login", LOGIN, status=1),
     "merge": Verb("merge login", (*LOGIN, "(commit)"), _merged),
     "remove": Verb("remove login", LOGIN, _gone("feat-login")),
     "close": Verb("close login", LOGIN, _gone("feat-login")),
@@ -193,9 +225,14 @@ def _config(world: World) -> Path:
     return path
 
 
+def _change(world: World) -> None:
+    (world.path("feat-login") / "new.txt").write_text("new\n")
+
+
 STEPS: dict[str, Callable[[World], object]] = {
     "(pull request)": _pull_request,
     "(commit)": _commit,
+    "(change)": _change,
     "(shared file)": lambda world: (world.path("sync") / "repo" / "new.toml").write_text("b = 2\n"),
     "(command)": lambda world: _config(world).write_text('[commands]\ntouch = "touch ran"\n'),
     "(claude)": lambda world: (world.root / "home" / ".claude").mkdir(),

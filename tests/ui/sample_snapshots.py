@@ -51,7 +51,7 @@ class FakeEngine:
         self._given.append(snapshot)
         self._more.set()
 
-    def measure_disk_use(self, wanted: bool) -> None:
+    def measure(self, *, disk_use: bool, unread: bool) -> None:
         """The snapshots have it, or not."""
 
     def mark_looked_at(self, agent: Agent) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from imi_monitor.ui.widgets.sheet import Sheet
 from tests.git.git_kit import start_conflict
 from tests.helpers import Repo, git
 from tests.limits import LIMIT
-from tests.ui.pilot_kit import run_view, screen_strips, screen_text, wait_until
+from tests.ui.pilot_kit import run_view, screen_strips, screen_text, toasts, wait_until
 
 Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
 HOSTILE = "\x1b]52;c;aGk=\x07 [/b] [a=b:] ev\u202eil \x9b31m"
@@ -311,5 +312,89 @@ def test_e_opens_the_editor_at_the_line(feat: Repo, repo: Repo, edited: list[tup
         await wait_until(pilot, lambda: "return 2" in screen_text(app))
         await pilot.press("n", "j", "j", "j", "j", "e")
         assert edited == [(os.path.realpath(feat.path), "src/api.py", 2)]
+
+    run_view(repo, "d", play)
+
+
+def test_hunks_and_files_are_staged_unstaged_and_discarded(feat: Repo, repo: Repo) -> None:
+    text = "".join(f"line {number}\n" for number in range(60))
+    feat.write("long.txt", text)
+    feat.git("add", "-A")
+    feat.git("commit", "-q", "-m", "long")
+    feat.write("long.txt", text.replace("line 5\n", "LINE 5\n").replace("line 50\n", "LINE 50\n"))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "LINE 50" in screen_text(app))
+        await pilot.press("right_square_bracket", "right_square_bracket", "plus")
+        await wait_until(pilot, lambda: "LINE 50" in feat.git("diff", "--cached"))
+        assert "LINE 5\n" not in feat.git("diff", "--cached")
+        await pilot.press("s")
+        await wait_until(pilot, lambda: "LINE 5 " not in screen_text(app) and "LINE 50" in screen_text(app))
+        await pilot.press("minus")
+        await wait_until(pilot, lambda: feat.git("diff", "--cached") == "")
+        await pilot.press("u")
+        await wait_until(pilot, lambda: "LINE 5 " in screen_text(app) and "LINE 50" in screen_text(app))
+        await pilot.press("right_square_bracket", "x")
+        await wait_until(pilot, lambda: "discards one hunk of long.txt" in screen_text(app))
+        await pilot.click("#act")
+        await wait_until(pilot, lambda: "LINE 5\n" not in (feat.path / "long.txt").read_text())
+        assert "LINE 50" in (feat.path / "long.txt").read_text()
+        await pilot.press("t", "x")
+        await wait_until(pilot, lambda: any("shows commits too" in text for text in toasts(app)))
+
+    run_view(repo, "d", play)
+
+
+def test_what_is_read_is_marked_and_can_be_left_out(feat: Repo, repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "brand new" in screen_text(app))
+        await pilot.press("m")
+        await wait_until(pilot, lambda: "2/3 unread" in screen_text(app) and "✓ read" in screen_text(app))
+        await pilot.press("o")
+        await wait_until(pilot, lambda: "staged words" not in screen_text(app) and "only 2/3" in screen_text(app))
+        feat.write("README.md", "hello\nother words\n")
+        await wait_until(pilot, lambda: "other words" in screen_text(app))
+        feat.write("README.md", "hello\nstaged words\n")
+        await wait_until(pilot, lambda: "other words" not in screen_text(app))
+        await pilot.press("o")
+        await wait_until(pilot, lambda: "staged words" in screen_text(app))
+        await pilot.press("home", "m")
+        await wait_until(pilot, lambda: "2/3 unread" not in screen_text(app) and "✓ read" not in screen_text(app))
+
+    run_view(repo, "d", play)
+
+
+def test_notes_stand_under_their_lines_and_are_answered_sent_and_done(feat: Repo, repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "staged words" in screen_text(app))
+        await pilot.press("j", "j", "j", "c")
+        await wait_until(pilot, lambda: app.screen.is_modal and app.focused is not None)
+        await pilot.press(*"why", "enter")
+        await wait_until(pilot, lambda: "▎ note 1" in screen_text(app))
+        await pilot.press("S")
+        await wait_until(pilot, lambda: "1 note as one round" in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "why · sent" in screen_text(app))
+        assert "note 1] README.md:" in app.clipboard
+        await pilot.press("j", "m")
+        await wait_until(pilot, lambda: "▎ note 1" not in screen_text(app))
+
+    run_view(repo, "d", play)
+
+
+def test_commit_takes_the_message_from_the_editor(feat: Repo, repo: Repo, tmp_path: Path, monkeypatch: Any) -> None:
+    script = tmp_path / "editor"
+    script.write_text('#!/bin/sh\ngrep -q "^#   README.md" "$1" && printf "From the editor\\n" >> "$1"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(script))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        monkeypatch.setattr(app, "suspend", contextlib.nullcontext)  # a pilot has no terminal to give away
+        await wait_until(pilot, lambda: "staged words" in screen_text(app))
+        await pilot.press("C")
+        await wait_until(pilot, lambda: feat.git("log", "-1", "--format=%s") == "From the editor")
+        await wait_until(pilot, lambda: "staged words" not in screen_text(app))
+        await pilot.press("C")
+        await wait_until(pilot, lambda: any("nothing is staged" in text for text in toasts(app)))
 
     run_view(repo, "d", play)

@@ -39,7 +39,7 @@ SIZES = [(140, 40), (100, 30), (60, 20), (40, 12)]
 class Silent:
     """An engine that has nothing to say yet."""
 
-    def measure_disk_use(self, wanted: bool) -> None: ...
+    def measure(self, *, disk_use: bool, unread: bool) -> None: ...
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:
         await asyncio.Event().wait()

@@ -77,6 +77,25 @@ def test_the_order_by_disk_use_measures_and_shows_it(repo: Repo, size: tuple[int
     run_dashboard(repo, play, size)
 
 
+@pytest.mark.parametrize("size", [WIDE, MIDDLE, NARROW])
+def test_the_order_by_unread_changes_counts_and_shows_them(repo: Repo, size: tuple[int, int]) -> None:
+    make_four_worktrees(repo)
+    feat = Repo(repo.path.parent / "feat-ui")
+    for number in range(3):
+        feat.write(f"new {number}.txt", "new\n")
+    imi("read", "feat-ui", "new 1.txt", cwd=repo.path)
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: len(listed_names(app)) == 4)
+        assert app.home.snapshot is not None and not app.home.snapshot.unread, "nothing is counted in another order"
+        await pilot.press("s", "r")
+        await wait_until(pilot, lambda: "2/3" in screen_text(app) and listed_names(app)[0] == "feat-ui")
+        await pilot.press("s", "a")
+        assert "2/3" not in screen_text(app)
+
+    run_dashboard(repo, play, size)
+
+
 def test_groups_fold_and_a_heading_selects_no_worktree(repo: Repo) -> None:
     make_four_worktrees(repo)
 

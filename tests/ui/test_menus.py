@@ -163,7 +163,7 @@ def test_a_click_in_a_menu_chooses_and_a_click_outside_closes_it(repo: Repo) -> 
         await pilot.click(offset=(0, 0))
         await wait_until(pilot, lambda: app.screen is app.home)
 
-    run_dashboard(repo, play)
+    run_dashboard(repo, play, (140, 60))  # the whole menu fits
 
 
 def test_copy_writes_to_the_terminals_clipboard(repo: Repo) -> None:

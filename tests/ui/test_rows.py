@@ -68,7 +68,7 @@ class Fed:
     def refresh(self) -> None:
         """There is nothing to look at again."""
 
-    def measure_disk_use(self, wanted: bool) -> None:
+    def measure(self, *, disk_use: bool, unread: bool) -> None:
         """There is nothing to measure."""
 
     def publish(self, snapshot: Snapshot) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from imi_monitor.model.snapshot import DiskUse, Worktree
+from imi_monitor.model.snapshot import DiskUse, UnreadChanges, Worktree
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from imi_monitor.ui.worktree_order import GROUPS, SORTS, GroupHeading, WorktreeOrder, next_in
 from tests.ui import sample_agents, sample_snapshots, snapshot_builder
@@ -19,7 +19,11 @@ LOST = snapshot_builder.tree("fix-z", by="codex-1", how="dead")
 FREE = snapshot_builder.tree("aiops-c", git=snapshot_builder.dirty(5))
 ALL = (MAIN, HELD, ALSO, LOST, FREE)
 SIZES = {FREE: 9_000, MAIN: 70, ALSO: None}  # the others are not measured yet
-FACTS = snapshot_builder.facts(*ALL, disk=tuple(DiskUse(tree.key, size, 0) for tree, size in SIZES.items()))
+FACTS = snapshot_builder.facts(
+    *ALL,
+    disk=tuple(DiskUse(tree.key, size, 0) for tree, size in SIZES.items()),
+    unread=tuple(UnreadChanges(tree.key, size, size) for tree, size in SIZES.items()),
+)
 
 
 def names(order: WorktreeOrder) -> list[str]:
@@ -37,6 +41,7 @@ def names(order: WorktreeOrder) -> list[str]:
         ("owner", ["feat-b", "feat-a", "fix-z", "aiops-c", "main"]),
         ("type", ["aiops-c", "feat-a", "feat-b", "fix-z", "main"]),
         ("disk", ["aiops-c", "main", "feat-a", "feat-b", "fix-z"]),
+        ("unread", ["aiops-c", "main", "feat-a", "feat-b", "fix-z"]),
     ],
 )
 def test_every_sort_of_the_worktree_list(sort: str, expected: list[str]) -> None:

@@ -146,7 +146,10 @@ def _kept(context: Context) -> tuple[list[tuple[str, str]], list[str]]:
         return kept, []
     kept.insert(0, ("registry", context.database))
     try:
-        entries = trash.list_kept(context.connection)
+        entries = trash.list_kept(context.connection, what="all")
     except ImiError as error:
         return kept, [f"the places of removed worktrees are unknown: {error.sentence}"]
-    return [*kept, *(("removed worktree", entry.trash_path) for entry in entries)], []
+    return [
+        *kept,
+        *(("replaced files" if entry.of_files else "removed worktree", entry.trash_path) for entry in entries),
+    ], []

@@ -43,12 +43,12 @@ def is_over(entry: trash.TrashEntry, days: float) -> bool:
 
 def record_running_time(context: Context) -> None:
     """Record how long this boot has lasted in each trash entry, at most once an hour; entries without a note get one."""
-    due = [entry for entry in trash.list_kept(context.connection) if _grown(entry)]
+    due = [entry for entry in trash.list_kept(context.connection, what="all") if _grown(entry)]
     if due:
         db.transact(context.connection, _write, due)
         from imi_monitor.actions.removal import trash_note
 
-        trash_note.write_missing_notes(context, due)
+        trash_note.write_missing_notes(context, [entry for entry in due if not entry.of_files])
 
 
 def _write(connection: sqlite3.Connection, entries: list[trash.TrashEntry]) -> None:

@@ -13,6 +13,7 @@ import stat
 import sys
 
 from imi_monitor import host
+from imi_monitor.actions.files import file_trash
 from imi_monitor.actions.removal import grace_period, restore, trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.fast.frozen_dataclass import dataclass
@@ -45,10 +46,10 @@ class PurgeCandidate:
 
 @dataclass(frozen=True, slots=True)
 class PurgedEntry:
-    """A purged entry; `operation` stands until its files are deleted."""
+    """A purged entry; `operation` stands until its files are deleted, None: they are."""
 
     entry: trash.TrashEntry
-    operation: str
+    operation: str | None
     kept_refs: tuple[str, ...]
 
 
@@ -66,7 +67,13 @@ def purge_candidates(
 
 
 def purge_entry(context: Context, entry: trash.TrashEntry, *, agent: str) -> PurgedEntry:
-    """Make one entry unreachable. Its files are deleted afterwards by `delete_in_background` or `delete_now`."""
+    """Make one entry unreachable. Its files are deleted afterwards by `delete_in_background` or `delete_now`.
+
+    The few files of an act on the diff are deleted at once.
+    """
+    if entry.of_files:
+        file_trash.purge(context, entry, agent)
+        return PurgedEntry(entry, None, ())
     trashed = restore.trashed_worktree(context, entry)
     operation = db.transact_with_ballast(context.connection, _begin, trashed, agent)
     try:
@@ -141,6 +148,8 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
 
 
 def _why_not(context: Context, entry: trash.TrashEntry, *, named: bool) -> str | None:
+    if entry.of_files:
+        return None
     trashed = restore.trashed_worktree(context, entry)
     inside = host.processes_inside(trashed.folder)
     if inside:

@@ -1,9 +1,10 @@
-"""`imi undo` and `imi trash list|restore|purge`: restore removed worktrees, list them, delete them for good."""
+"""`imi undo` and `imi trash list|restore|purge`: restore removed worktrees and replaced files, list or delete them."""
 
 from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_options
+from imi_monitor.actions.files import file_trash
 from imi_monitor.actions.removal import adoption, grace_period, purge, restore, trash_lookup, unlisted_entries
 from imi_monitor.actions.removal.unlisted_entries import UnlistedEntry
 from imi_monitor.git import layout
@@ -31,22 +32,27 @@ class UndoAction(Action):
     label = "Undo"
     examples = (("imi undo", "restore the worktree that was removed last"),)
     returns_path = True
-    help = "bring back the worktree that was removed last, with everything in it"
+    help = "bring back what was removed last: a worktree with everything in it, or discarded files"
     more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
     A deleted branch is recreated; if the branch has moved or is checked out elsewhere, HEAD stays detached."""
     key = "U"
     key_bar = 30
-    arguments = (
-        Argument("which", "id or name from `imi trash list` (default: the last removed worktree)", optional=True),
-    )
+    arguments = (Argument("which", "id or name from `imi trash list` (default: what was removed last)", optional=True),)
     options = (_AGENT,)
 
     def refuse(self, context: Context, request: Request) -> None:
-        _, trashed = _entry_and_worktree(context, trash_lookup.find_entry(context, request.text("which")))
-        restore.refuse_restore(context, trashed)
+        found = trash_lookup.find_entry(context, request.text("which"))
+        files = _files(context, found)
+        if files is not None:
+            file_trash.refuse_restore(context, files)
+        else:
+            restore.refuse_restore(context, _entry_and_worktree(context, found)[1])
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         found = trash_lookup.find_entry(context, request.text("which"))
+        files = _files(context, found)
+        if files is not None:
+            return [f"restores {files.sentence} {_long_age(files.entry)} ago by {safe(files.entry.removed_by)}"]
         entry, trashed = _entry_and_worktree(context, found)
         gone, why = restore.branch_state(context.git(layout.repository_at(trashed.common_dir)), trashed)
         lines = [
@@ -87,6 +93,9 @@ def _claim_lines(context: Context, entry: trash.TrashEntry) -> list[str]:
 
 def _restore(context: Context, request: Request) -> Outcome:
     found, agent = trash_lookup.find_entry(context, request.text("which")), claim_options.agent(context, request)
+    files = _files(context, found)
+    if files is not None:
+        return _restore_files(files, file_trash.restore(context, files, agent=agent))
     if not isinstance(found, UnlistedEntry):
         return _restore_outcome(restore.restore_worktree(context, found, agent=agent))
     if context.registry_problem is not None:
@@ -96,6 +105,23 @@ def _restore(context: Context, request: Request) -> Outcome:
     return _restore_outcome(
         restore.restore_worktree(context, adoption.adopt_entry(context, found, agent=agent), agent=agent)
     )
+
+
+def _files(context: Context, found: trash.TrashEntry | UnlistedEntry) -> file_trash.FileEntry | None:
+    """The entry if it is one of files."""
+    return None if isinstance(found, UnlistedEntry) or not found.of_files else file_trash.FileEntry(context, found)
+
+
+def _restore_files(found: file_trash.FileEntry, warnings: list[str]) -> Outcome:
+    line = f"restored {found.sentence}"
+    data: dict[str, object] = {
+        "message": line,
+        "worktree_name": found.entry.worktree_name,
+        "repo": found.entry.repo_name,
+        "files": [one.path for one in found.files],
+        "trash_id": found.entry.id,
+    }
+    return Outcome([line], data, warnings=warnings)
 
 
 def _long_age(entry: trash.TrashEntry) -> str:
@@ -184,7 +210,9 @@ class TrashPurgeAction(Action):
             return _purge(context, request, asked)
         lines = [_describe_candidate(one) for one in asked] or [_nothing(context)]
         if going:
-            lines.append(f"nothing was deleted yet: add --yes to delete {count(len(going), 'worktree')} for good")
+            lines.append(
+                f"nothing was deleted yet: add --yes to delete {count(len(going), 'entry', 'entries')} for good"
+            )
         return Outcome(lines, {"purged": [], "would_purge": [entry.id for entry in going], "kept": _kept(asked)})
 
 
@@ -208,7 +236,7 @@ def _purge(context: Context, request: Request, asked: list[PurgeCandidate]) -> O
 
 
 def _delete(context: Context, purged: list[PurgedEntry], *, wait: bool) -> None:
-    wanted = [done.operation for done in purged]
+    wanted = [done.operation for done in purged if done.operation is not None]
     if not wait:
         purge.delete_in_background(context, wanted)
         return
@@ -235,10 +263,15 @@ def _candidates(context: Context, request: Request) -> list[PurgeCandidate]:
 def _entries(context: Context) -> list[trash.TrashEntry]:
     """Kept entries of the repository named with --repo, else of all repositories."""
     repo_name = context.repo_name(context.repository()) if context.explicit_repo else None
-    return trash.list_kept(context.connection, repo_name)
+    return trash.list_kept(context.connection, repo_name, what="all")
 
 
 def _describe_entry(context: Context, entry: trash.TrashEntry) -> str:
+    files = _files(context, entry)
+    if files is not None:
+        return (
+            f"{_entry_line(entry)}: {files.names}{'' if files.restorable else '  DELETED on disk: cannot be restored'}"
+        )
     trashed = restore.trashed_worktree(context, entry)
     deleted = "" if trashed.in_trash else "  DELETED on disk: cannot be restored"
     if restore.is_in_place(trashed):
@@ -285,19 +318,21 @@ def _nothing(context: Context) -> str:
 
 
 def _data(context: Context, entry: trash.TrashEntry) -> dict[str, object]:
-    trashed = restore.trashed_worktree(context, entry)
+    files = _files(context, entry)
+    trashed = restore.trashed_worktree(context, entry) if files is None else None
     return {
         "id": entry.id,
         "worktree_name": entry.worktree_name,
         "repo": entry.repo_name,
         "worktree_path": entry.path,
-        "trash_path": trashed.folder,
-        "branch": trashed.branch,
-        "commit": trashed.sha,
+        "trash_path": trashed.folder if trashed else entry.trash_path,
+        "branch": trashed.branch if trashed else None,
+        "commit": trashed.sha if trashed else None,
+        "files": [one.path for one in files.files] if files else None,
         "removed_at": entry.removed_at,
         "removed_by": entry.removed_by,
         "how": entry.how,
-        "restorable": trashed.in_trash,
+        "restorable": trashed.in_trash if trashed else files is not None and files.restorable,
         "purgeable": purge.is_due(context, entry),
         "listed": True,
         "problem": None,
@@ -315,6 +350,7 @@ def _unlisted_data(context: Context, found: UnlistedEntry) -> dict[str, object]:
         "trash_path": trashed.folder if trashed else found.folder,
         "branch": trashed.branch if trashed else None,
         "commit": trashed.sha if trashed else None,
+        "files": None,
         "removed_at": found.removed_at or None,
         "removed_by": trashed.agent if trashed else None,
         "how": trashed.how if trashed else None,

@@ -29,7 +29,7 @@ _SHOWN = 5
 def find_entry(context: Context, which: str | None) -> trash.TrashEntry | UnlistedEntry:
     """The entry with this id, start of an id, or name (the last removed of that name); without `which` the last removed."""
     repo_name = _repo_name(context)
-    everywhere = trash.list_kept(context.connection)
+    everywhere = trash.list_kept(context.connection, what="all")
     here = [entry for entry in everywhere if repo_name is None or entry.repo_name == repo_name]
     if which is None:
         return here[0] if here and not _is_unregistered(context, repo_name) else _only_unlisted(context, everywhere)

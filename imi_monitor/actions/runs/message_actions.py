@@ -92,8 +92,7 @@ class SayAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         text = _text(request)
         row = run_lookup.find_run(context, request.text("name"))
-        run_lookup.refuse_over(row)
-        launch_folder.folder_of(row.id).send(providers.by_name(row.program).say(_read(row), text))
+        say(context, row, text)
         return Outcome([f"sent to {row.short}: {safe(text, 200)}"], {"run": row.id, "text": text})
 
 
@@ -121,6 +120,13 @@ class InterruptAction(Action):
             raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")
         launch_folder.folder_of(row.id).send(messages)
         return Outcome([f"interrupted {row.short}; `imi say {row.short} TEXT` goes on"], {"run": row.id})
+
+
+def say(context: Context, row: RunRow, text: str) -> None:
+    """Send a follow-up prompt to the agent of an open run."""
+    run_lookup.follow(context)
+    run_lookup.refuse_over(row)
+    launch_folder.folder_of(row.id).send(providers.by_name(row.program).say(_read(row), text))
 
 
 def _text(request: Request) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.status import worktree_git
 from imi_monitor.git import git_diff
-from imi_monitor.model import diff_text
-from imi_monitor.model.diff import COUNTS_ONLY, DEFAULT_LIMITS, ONE_FILE_LIMITS, Diff
+from imi_monitor.model import diff_identity, diff_text
+from imi_monitor.model.diff import COUNTS_ONLY, DEFAULT_LIMITS, ONE_FILE_LIMITS, Diff, FileDiff
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -100,8 +100,16 @@ def _data(target: Target, kind: Kind, found: Diff, *, stat: bool) -> dict[str, o
         "removed": found.removed,
         "omitted": found.omitted,
         "unfinished": found.unfinished,
-        "files": [file.data(lines=not stat) for file in found.files],
+        "files": [_file_data(file, stat=stat) for file in found.files],
     }
+
+
+def _file_data(file: FileDiff, *, stat: bool) -> dict[str, object]:
+    fields = {**file.data(), "id": diff_identity.file_id(file)}
+    if stat:
+        return fields
+    ids = diff_identity.hunk_ids(file)
+    return {**fields, "hunks": [{"id": one, **hunk.data()} for one, hunk in zip(ids, file.hunks, strict=True)]}
 
 
 ACTIONS = (DiffAction(),)

@@ -44,6 +44,7 @@ class MergePlan:
     fast_forward: bool
     tree: str | None
     into: Target | None  # the worktree that has the base checked out
+    updates: bool = False  # the base is a worktree's branch that gets what the trunk has
 
 
 class MergeAction(Action):
@@ -86,7 +87,7 @@ class MergeAction(Action):
         if request.flag("dry-run"):
             return _outcome(plan, None, found)
         repo_name = context.register(found.repository)
-        sha = _merge(context, found, plan, request, repo_name)
+        sha = merge_plan(context, found, plan, repo_name, request.text("message"))
         outcome = _outcome(plan, sha, found)
         if request.flag("close"):
             _close(context, found, request, outcome)
@@ -141,7 +142,7 @@ def _plan(context: Context, found: Target, request: Request) -> MergePlan | None
 
     git = context.git(found.repository)
     base = _base_branch(context, git, found, request)
-    branch = _checked_branch(context, found, base, context.agent(request))
+    branch = checked_branch(context, found, base, context.agent(request))
     branch_sha, base_sha = refs.branch_sha(git, branch), refs.branch_sha(git, base)
     if base_sha is None:
         raise Refused(f"there is no local branch {safe(base)} to merge into: name one with --into", code="no-base")
@@ -169,7 +170,7 @@ def _base_branch(context: Context, git: Git, found: Target, request: Request) ->
     return worktree_lookup.trunk_branch(context, git)
 
 
-def _checked_branch(context: Context, found: Target, base: str, agent: str) -> str:
+def checked_branch(context: Context, found: Target, base: str, agent: str) -> str:
     if found.missing or found.admin_dir is None:
         raise Refused(f"{safe(found.name)} is not at {safe(found.path)}: run `imi repair`", code="missing")
     if found.branch is None:
@@ -232,7 +233,8 @@ def _merged_tree(git: Git, branch: str, base: str, branch_sha: str, base_sha: st
     return result.tree
 
 
-def _merge(context: Context, found: Target, plan: MergePlan, request: Request, repo_name: str) -> str:
+def merge_plan(context: Context, found: Target, plan: MergePlan, repo_name: str, message: str | None = None) -> str:
+    """Carry out the merge and return the commit that the base is at then; after a failure nothing is changed."""
     from imi_monitor.git import update_ref
     from imi_monitor.git.fast_forward import fast_forward
     from imi_monitor.git.git_merge import merge_commit
@@ -240,8 +242,8 @@ def _merge(context: Context, found: Target, plan: MergePlan, request: Request, r
     git = context.git(found.repository)
     sha = plan.branch_sha
     if plan.tree is not None:
-        message = request.text("message") or f"Merge branch '{plan.branch}' into {plan.base}"
-        sha = merge_commit(git, plan.tree, [plan.base_sha, plan.branch_sha], message)
+        text = message or f"Merge branch '{plan.branch}' into {plan.base}"
+        sha = merge_commit(git, plan.tree, [plan.base_sha, plan.branch_sha], text)
     if plan.into is None:
         update_ref.move_branch(git, plan.base, sha, plan.base_sha)
         db.transact(context.connection, _record_merged, repo_name, found.name, plan, sha, None)
@@ -295,7 +297,9 @@ def _record_merged(
     connection: sqlite3.Connection, repo_name: str, name: str, plan: MergePlan, sha: str, operation: str | None
 ) -> None:
     data: dict[str, object] = {"branch": plan.branch, "into": plan.base, "before": plan.base_sha, "after": sha}
-    events.record(connection, "worktree.merged", repo_name, name, data=data)
+    if plan.updates:
+        data = {"from": plan.base_sha, "to": sha, "commits": plan.commits}
+    events.record(connection, "worktree.updated" if plan.updates else "worktree.merged", repo_name, name, data=data)
     if operation is not None:
         operations.finish(connection, operation)
 

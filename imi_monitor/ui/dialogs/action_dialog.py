@@ -408,13 +408,13 @@ def dialog_for(
 ) -> ActionDialog:
     """Return the dialog of an action on these worktrees; `context_of` gives the context of a worktree's repository.
 
-    `values` are for an action that needs no worktree.
+    `values` are for an action that needs no worktree, or for a single one.
     """
     first = trees[0] if trees else None
     if not action.needs_worktree:
         return ActionDialog(action, values or {}, context_of(first))
     if len(trees) == 1 and first is not None:
-        given: dict[str, object] = {action.worktree_value: first.key.worktree}
+        given: dict[str, object] = {**(values or {}), action.worktree_value: first.key.worktree}
         return ActionDialog(action, given, context_of(first), in_background=in_background)
     # each name with its own context: two repositories may have a worktree of the same name
     names = [(tree.key.worktree, context_of(tree)) for tree in trees]

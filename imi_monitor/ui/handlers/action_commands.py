@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -32,8 +33,17 @@ class ActionCommands:
         self._app = app
         self._home = app.home
 
-    def open(self, word: str, trees: Sequence[Worktree] | None = None, values: dict[str, object] | None = None) -> None:
-        """Open the dialog of an action, for these worktrees or the marked or selected ones. `values` need no field in it."""
+    def open(
+        self,
+        word: str,
+        trees: Sequence[Worktree] | None = None,
+        values: dict[str, object] | None = None,
+        done: Callable[[Outcome], None] | None = None,
+    ) -> None:
+        """Open the dialog of an action, for these worktrees or the marked or selected ones. `values` need no field in it.
+
+        `done` gets the outcome if the action was carried out.
+        """
         from imi_monitor.ui.dialogs.action_dialog import dialog_for
 
         action = actions.find(word.replace("-", " ")) or actions.find(word)
@@ -49,7 +59,30 @@ class ActionCommands:
                 self._app.say(f"in line for {names}: `imi queue` shows the line")
 
             dialog = dialog_for(action, about, self._context_of, wait, values)
-            self._app.push_screen(dialog, lambda outcome: self._done(action, outcome))
+
+            def dismissed(outcome: Outcome | None) -> None:
+                self._done(action, outcome)
+                if done is not None and outcome is not None:
+                    done(outcome)
+
+            self._app.push_screen(dialog, dismissed)
+
+    def run_now(
+        self, word: str, tree: Worktree, values: dict[str, object], ended: Callable[[Outcome | ImiError], None]
+    ) -> None:
+        """Run an action on a worktree in a thread, without a dialog; `ended` gets its outcome in the app's loop."""
+        from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget
+
+        action = actions.find(word)
+        assert action is not None
+        run = ActionRun(action, command_log.of(self._app), lambda line: None)
+        target = ActionTarget(tree.key.worktree if action.needs_worktree else None, self._context_of(tree))
+
+        async def wait() -> None:
+            result = await asyncio.to_thread(run.run, [target], values)
+            ended(result[0].result)
+
+        self._app.run_worker(wait())
 
     @cached_property
     def places(self) -> PlacesInLine:

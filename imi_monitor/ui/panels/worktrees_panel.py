@@ -111,8 +111,8 @@ class WorktreesPanel(Panel):
         self._head(plan)
         if self.filter:
             self.lasts_until(now + timedelta(seconds=1))  # `is:busy` depends on the time
-        disk_uses = facts.disk_uses if self.order.shows_disk_use else None
-        shared = (plan, self.stacked, facts.conflicts, facts.agents, self.marks, disk_uses)
+        measured = {"disk": facts.disk_uses, "unread": facts.unread_changes}.get(self.order.measure)
+        shared = (plan, self.stacked, facts.conflicts, facts.agents, self.marks, measured)
         current = shared == self._shared_inputs and now >= self._drawn_at
         self._shared_inputs, self._drawn_at = shared, now
         before, self._drawn = self._drawn, {}
@@ -143,13 +143,13 @@ class WorktreesPanel(Panel):
     def _planned(self, facts: SnapshotFacts) -> WorktreeColumns:
         """The widths of the columns, computed once for each snapshot and width."""
         snapshot = facts.snapshot
-        disk = self.order.shows_disk_use
+        measure = self.order.measure
         before, plan = self._measured
-        if before is not snapshot or plan.room != self.room or bool(plan.disk) != disk:
+        if before is not snapshot or plan.room != self.room or plan.measure != measure:
             names = facts.names
             upstream = any(tree.git is not None and tree.git.upstream for tree in snapshot.worktrees)
             widths = self._row_widths(facts)
-            plan = worktree_columns.plan_columns(self.room, widths, names, upstream=upstream, disk=disk)
+            plan = worktree_columns.plan_columns(self.room, widths, names, upstream=upstream, measure=measure)
             self._measured = (snapshot, plan)
         return self._measured[1]
 
@@ -187,11 +187,10 @@ class WorktreesPanel(Panel):
             until.append(now.replace(second=0, microsecond=0) + timedelta(minutes=1))
         age = cells.age(changed_at, now) if changed_at else ""
         marked = tree.key in self.marks
-        shows_disk = self.order.shows_disk_use and not tree.missing
-        disk = cells.disk_size(facts.disk_uses.get(tree.key)) if shows_disk else ""
-        data = worktree_row.WorktreeRowData(tree, age, facts.conflicts_of(tree), marked, now, agents, disk)
+        measured = worktree_row.measured(facts, tree, self.order.measure)
+        data = worktree_row.WorktreeRowData(tree, age, facts.conflicts_of(tree), marked, now, agents, measured)
         draw = worktree_row.stacked_row if self.stacked else worktree_row.single_row
-        signature = (Identity(tree), age, data.hits, marked, agents, disk, state_age, minute, plan, self.stacked)
+        signature = (Identity(tree), age, data.hits, marked, agents, measured, state_age, minute, plan, self.stacked)
         same = before is not None and before.signature == signature
         row = before.row if before is not None and same else ListRow(row_key(tree), partial(draw, data, plan))
         return DrawnWorktree(row, tree, signature, min(until))

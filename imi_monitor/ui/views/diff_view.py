@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 
 from textual import on
@@ -13,11 +13,14 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
 
+from imi_monitor.actions.files import review_diff
+from imi_monitor.actions.notes import placed_notes
 from imi_monitor.actions.status import diff_action as action
-from imi_monitor.model import amounts, diff_text
+from imi_monitor.model import amounts, diff_identity, diff_text, note_place, review_progress
 from imi_monitor.model.diff import Diff
+from imi_monitor.model.review_progress import ReviewProgress
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import diff_painter, diff_rows, editor
+from imi_monitor.ui import diff_painter, diff_rows, editor, file_commands
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.diff_painter import DiffPainter
 from imi_monitor.ui.diff_rows import DiffRows
@@ -26,10 +29,13 @@ from imi_monitor.ui.widgets.sheet import Sheet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from imi_monitor.actions.action import Outcome
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.git_diff import Kind
+    from imi_monitor.model.review_progress import ReadPart
     from imi_monitor.model.snapshot import Key, Worktree
+    from imi_monitor.store.notes import NoteRow
     from imi_monitor.ui.views.view import OpenContextAt
 
 KINDS: tuple[tuple[Kind, str, str], ...] = (
@@ -65,9 +71,21 @@ class DiffView(SheetView[Diff]):
         ),
         Binding("tab", "next_kind(1)", "Next kind", show=False, tooltip="show the next kind of diff"),
         Binding("shift+tab", "next_kind(-1)", "Previous kind", show=False, tooltip="show the previous kind of diff"),
-        Binding("n", "jump('file', 1)", "Next file", tooltip="go to the next file"),
+        Binding("plus", "act('stage')", "Stage", key_display="+", tooltip="stage the hunk, or the file on its heading"),
+        Binding("x", "act('discard')", "Discard", tooltip="discard the hunk or the file, after a dialog"),
+        Binding("m", "read", "Mark read", tooltip="mark the hunk or file as read, or a note as done"),
+        Binding("c", "note", "Note", tooltip="add a note on the line for the agent; on a note: answer it"),
+        # not in the key bar, which is full at 60 cells
+        Binding("n", "jump('file', 1)", "Next file", show=False, tooltip="go to the next file"),
         Binding("N", "jump('file', -1)", "Previous file", show=False, tooltip="go to the previous file"),
-        Binding("right_square_bracket", "jump('hunk', 1)", "Next hunk", key_display="]", tooltip="go to the next hunk"),
+        Binding(
+            "right_square_bracket",
+            "jump('hunk', 1)",
+            "Next hunk",
+            key_display="]",
+            show=False,
+            tooltip="go to the next hunk",
+        ),
         Binding(
             "left_square_bracket",
             "jump('hunk', -1)",
@@ -76,7 +94,14 @@ class DiffView(SheetView[Diff]):
             show=False,
             tooltip="go to the previous hunk",
         ),
-        Binding("e", "edit", "Editor", tooltip="open the file in the editor, at this line"),
+        Binding(
+            "minus", "act('unstage')", "Unstage", key_display="-", show=False, tooltip="unstage the hunk, or the file"
+        ),
+        Binding("o", "only_unread", "Only unread", show=False, tooltip="show only what is unread, or everything"),
+        Binding("S", "send", "Send notes", show=False, tooltip="send the notes that were not sent yet to the agent"),
+        Binding("C", "commit", "Commit", show=False, tooltip="commit what is staged, with a message from your editor"),
+        Binding("P", "push", "Push", show=False, tooltip="push the branch to its upstream, after a dialog"),
+        Binding("e", "edit", "Editor", show=False, tooltip="open the file in the editor, at this line"),
     ]
 
     def __init__(
@@ -94,6 +119,12 @@ class DiffView(SheetView[Diff]):
         self.follows_changes = commit is None
         self._path = path  # the file to start with
         self.diff: Diff | None = None
+        self._kept: frozenset[ReadPart] = frozenset()  # what was read of the worktree
+        self._notes: tuple[NoteRow, ...] = ()
+        self._note_states: object = ()  # of the notes that are shown
+        self._shown_kept = self._kept
+        self._progress = ReviewProgress(0, 0)
+        self._only_unread = False
         self.rows = DiffRows(Diff())
         self._painter = DiffPainter(self.rows, "")
 
@@ -115,6 +146,8 @@ class DiffView(SheetView[Diff]):
         on_part = self._part_callback(stop) if self.diff is None else None
         if self.commit is not None:
             return action.of_commit(context, target, self.commit.sha, on_part)
+        self._kept = review_diff.kept_parts(context, target)
+        self._notes = placed_notes.open_notes(context, target)
         return action.read(context, target, self.kind, [], on_part=on_part)
 
     def _part_callback(self, stop: Event) -> Callable[[Diff], None]:
@@ -136,13 +169,23 @@ class DiffView(SheetView[Diff]):
         super().schedule_read(pause)
 
     def received(self, result: Diff) -> None:
-        if result == self.diff:
+        states = [(one.seq, one.state, one.answer) for one in self._notes]
+        if result == self.diff and self._kept == self._shown_kept and states == self._note_states:
             return
+        self._note_states = states
         anchor = self.rows.anchor(self.sheet.cursor) if self.diff is not None else None
-        self.diff = result
-        self.rows = DiffRows(result)
-        self._painter = DiffPainter(self.rows, f"imi diff {self.worktree_name} {self._option()}--file")
+        self.diff, self._shown_kept = result, self._kept
+        self._make_rows(result)
         self._show_from(anchor)
+
+    def _make_rows(self, diff: Diff) -> None:
+        files = review_progress.reviewed(diff, self._kept) if self.commit is None else ()
+        self._progress = review_progress.progress(diff, files)
+        if self._only_unread and files:
+            files = tuple(one for file in files if (one := file.only_unread()) is not None)
+            diff = replace(diff, files=tuple(one.file for one in files))
+        self.rows = DiffRows(diff, files, self._notes)
+        self._painter = DiffPainter(self.rows, f"imi diff {self.worktree_name} {self._option()}--file")
 
     def _show_from(self, anchor: diff_rows.DiffAnchor | None) -> None:
         row = self.rows.find(anchor) if anchor is not None else 0
@@ -173,6 +216,8 @@ class DiffView(SheetView[Diff]):
             return None
         if self.commit is not None:
             return Content.styled(" this commit changes no file", MUTED)
+        if self._only_unread and self.diff.files:
+            return Content.styled(" ✓ everything here was read: o shows it all", "$success")
         empty = next(meaning for kind, _, meaning in KINDS if kind == self.kind)
         return Content.styled(f" ✓ {empty}", "$success")
 
@@ -198,6 +243,9 @@ class DiffView(SheetView[Diff]):
             head = head.append(Content.styled(" · {} +{} −{}".format(files, *map(amounts.count, lines)), MUTED))
             if diff.base and self.commit is None:
                 head = head.append(Content.styled(f" against {safe(diff.base, 60)}", MUTED))
+            if self.commit is None and (self._progress.unread < self._progress.total or self._only_unread):
+                only = "only " if self._only_unread else ""
+                head = head.append(Content.styled(f" · {only}{self._progress.words}", "$text-warning"))
         if self.reading and diff is None:
             head = head.append(Content.styled(" reading…", MUTED))
         return head
@@ -247,6 +295,87 @@ class DiffView(SheetView[Diff]):
         row = self.rows.next(self.sheet.cursor, kind, step)
         if row is not None:
             self.sheet.show_at_top(row)
+
+    def action_act(self, verb: str) -> None:
+        """Stage, unstage or discard the hunk under the cursor, or the file on its heading."""
+        tree, diff = self.worktree, self.rows.diff
+        if tree is None or tree.missing or not diff.files:
+            return
+        if self.commit is not None or self.kind == "trunk":
+            self.notify("this diff shows commits too: a, u and s show what can be staged or discarded", markup=False)
+            return
+        row = self.rows.rows[self.sheet.cursor]
+        file = diff.files[row.file]
+        values: dict[str, object] = {"path": [file.path]}
+        if row.kind in (diff_rows.HUNK, diff_rows.LINE):
+            values["hunk"] = diff_identity.hunk_ids(file)[row.hunk]
+        else:
+            values["shown"] = diff_identity.file_id(file)
+        if verb == "discard":
+            values["staged"] = self.kind != "unstaged"
+        file_commands.act(self, tree, verb, values, self.read_now)
+
+    def action_read(self) -> None:
+        """Mark the hunk under the cursor as read, or the file on its heading; what was read becomes unread again."""
+        tree, rows = self.worktree, self.rows
+        if tree is None or not rows.reviewed:
+            return
+        row = rows.rows[self.sheet.cursor]
+        note = rows.note_at(self.sheet.cursor)
+        if note is not None:
+            file_commands.act(self, tree, "notes done", {"id": [str(note.seq)]}, self.read_now)
+            return
+        one = rows.reviewed[row.file]
+        parts = (one.parts[row.hunk],) if row.kind in (diff_rows.HUNK, diff_rows.LINE) else one.parts
+        values: dict[str, object] = {
+            "path": [one.file.path],
+            "hunk": ",".join(parts),
+            "undo": one.read.issuperset(parts),
+        }
+        file_commands.act(self, tree, "read", values, self.read_now)
+
+    def action_note(self) -> None:
+        """Open the dialog for a note on the line under the cursor, or for the answer to the note there."""
+        tree, note = self.worktree, self.rows.note_at(self.sheet.cursor)
+        line = self.rows.line_at(self.sheet.cursor) if len(self.rows) else None
+        if tree is None or tree.missing or self.commit is not None or (line is None and note is None):
+            return
+        if note is not None:
+            file_commands.open_dialog(self, tree, "notes answer", {"id": str(note.seq)}, lambda _: self.read_now())
+        elif line is not None:
+            side = note_place.side_of(line)
+            path = self.rows.diff.files[self.rows.file_at(self.sheet.cursor)].path
+            place = f"{path}:{note_place.number_of(line, side)}"
+            values: dict[str, object] = {"place": place, "old": side == note_place.OLD}
+            file_commands.open_dialog(self, tree, "notes add", values, lambda _: self.read_now())
+
+    def action_send(self) -> None:
+        """Open the dialog that sends the notes; a round that no agent of imi takes is copied."""
+        tree = self.worktree
+        if tree is not None:
+            file_commands.open_dialog(self, tree, "notes send", {}, self._sent)
+
+    def _sent(self, outcome: Outcome) -> None:
+        if outcome.data.get("sent_to") is None:
+            self.app.copy_to_clipboard(str(outcome.data["text"]))
+            self.notify("the round is copied: paste it where the agent runs", markup=False)
+        self.read_now()
+
+    def action_only_unread(self) -> None:
+        self._only_unread = not self._only_unread
+        if self.diff is not None:
+            anchor = self.rows.anchor(self.sheet.cursor)
+            self._make_rows(self.diff)
+            self._show_from(anchor)
+            self.redraw()
+
+    def action_commit(self) -> None:
+        if self.worktree is not None and not self.worktree.missing:
+            file_commands.commit(self, self.worktree, self.read_now)
+
+    def action_push(self) -> None:
+        if self.worktree is not None and not self.worktree.missing:
+            file_commands.open_dialog(self, self.worktree, "push", {}, lambda _: self.read_now())
 
     def action_edit(self) -> None:
         tree = self.worktree

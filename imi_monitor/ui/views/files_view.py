@@ -9,11 +9,11 @@ from textual.content import Content
 
 from imi_monitor.actions.status import diff_action as action
 from imi_monitor.git import git_diff
-from imi_monitor.model import amounts, columns, times
+from imi_monitor.model import amounts, columns, diff_identity, times
 from imi_monitor.model.diff import COUNTS_ONLY, Diff
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import cells, diff_painter, editor
+from imi_monitor.ui import cells, diff_painter, editor, file_commands
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.changed_files import FileDetails, FileRow, changed_files
 from imi_monitor.ui.views.diff_view import DiffView
@@ -38,6 +38,11 @@ class FilesView(ItemsView[FileDetails, FileRow]):
 
     BINDINGS = [
         Binding("enter", "choose", "Diff", tooltip="show the file's diff"),
+        Binding("plus", "act('stage')", "Stage", key_display="+", tooltip="stage the file"),
+        Binding("minus", "act('unstage')", "Unstage", key_display="-", show=False, tooltip="unstage the file"),
+        Binding("x", "act('discard')", "Discard", tooltip="discard the file's changes, after a dialog"),
+        Binding("C", "commit", "Commit", show=False, tooltip="commit what is staged, with a message from your editor"),
+        Binding("P", "push", "Push", show=False, tooltip="push the branch to its upstream, after a dialog"),
         Binding("e", "edit", "Editor", tooltip="open the file in the editor"),
     ]
 
@@ -133,6 +138,28 @@ class FilesView(ItemsView[FileDetails, FileRow]):
     def open_item(self, item: FileRow) -> None:
         kind: Kind = "trunk" if item.committed else "all"
         self.open_view(DiffView(self.key, self.open_context, kind=kind, path=item.path))
+
+    def action_act(self, verb: str) -> None:
+        """Stage, unstage or discard the file under the cursor, with what is staged of it."""
+        tree, row, details = self.worktree, self.chosen, self._details
+        if tree is None or tree.missing or row is None or details is None:
+            return
+        file = next((file for file in details.uncommitted.files if file.path == row.path), None)
+        if row.committed or file is None:
+            self.notify(f"{safe(row.path, 200)} has nothing uncommitted that was read", markup=False)
+            return
+        values: dict[str, object] = {"path": [row.path], "shown": diff_identity.file_id(file)}
+        if verb == "discard":
+            values["staged"] = True
+        file_commands.act(self, tree, verb, values, self.read_now)
+
+    def action_commit(self) -> None:
+        if self.worktree is not None and not self.worktree.missing:
+            file_commands.commit(self, self.worktree, self.read_now)
+
+    def action_push(self) -> None:
+        if self.worktree is not None and not self.worktree.missing:
+            file_commands.open_dialog(self, self.worktree, "push", {}, lambda _: self.read_now())
 
     def action_edit(self) -> None:
         tree, row = self.worktree, self.chosen

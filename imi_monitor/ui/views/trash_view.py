@@ -1,4 +1,4 @@
-"""The trash: every removed worktree, newest first, with what restores it and what deletes it for good."""
+"""The trash: every removed worktree and what was discarded, newest first, with what restores it and what deletes it for good."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class TrashView(RegistryView):
     word = "trash"
     opening_key = "K"
     label = "Trash"
-    help = "removed worktrees: restore any of them, or delete it for good"
+    help = "removed worktrees and discarded files: restore any of them, or delete it for good"
     BINDINGS = [
-        Binding("enter", "restore", "Restore", tooltip="bring the removed worktree back, with everything in it"),
-        Binding("x", "purge", "Delete for good", tooltip="delete the removed worktree for good"),
+        Binding("enter", "restore", "Restore", tooltip="bring it back, with everything in it"),
+        Binding("x", "purge", "Delete for good", tooltip="delete it for good"),
     ]
 
     def version(self, snapshot: Snapshot) -> object:
@@ -46,7 +46,8 @@ class TrashView(RegistryView):
     def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
         if not data or not data["entries"]:
             return "Trash", ""
-        number = count(len(data["entries"]), "removed worktree")
+        trees = not any(one["files"] for one in data["entries"])
+        number = count(len(data["entries"]), *(("removed worktree",) if trees else ("entry", "entries")))
         return "Trash", f"{number}; each is kept for {count(data['keep_days'], 'day')}"
 
     def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
@@ -77,7 +78,8 @@ def _lines(one: dict[str, Any], now: datetime, width: int, names: RepositoryName
     age = cells.fixed(f"{times.age_of(one['removed_at'], now)} ago", 10, cells.MUTED)
     repo = [Content.styled(f"{safe(names.shown(one['repo'] or '?'), 24)}  ", cells.MUTED)] if names.several else []
     by = Content(f"{one['how'] or 'removed'} by {safe(one['removed_by'] or '?', 24)}")
-    branch = Content.styled(f"  {safe(one['branch'] or '', 60)}", cells.MUTED)
+    what = ", ".join(one["files"]) if one["files"] else one["branch"] or ""
+    branch = Content.styled(f"  {safe(what, 60)}", cells.MUTED)
     problem = _problem(one)
     if width < NARROW:
         second = Content("  ").append(problem if problem.plain else by)

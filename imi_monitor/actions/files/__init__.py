@@ -1,0 +1,1 @@
+"""Acts on the changed files of a worktree: stage, unstage, discard, and what restores them."""

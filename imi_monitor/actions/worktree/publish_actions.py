@@ -1,0 +1,236 @@
+"""`imi commit`, `imi push`, `imi update` and `imi propose`: what is left to do after an agent is done."""
+
+from __future__ import annotations
+
+from imi_monitor.actions import worktree_lookup
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.claims import claim_options, ownership
+from imi_monitor.actions.status import worktree_git
+from imi_monitor.actions.worktree import merge_action
+from imi_monitor.actions.worktree.merge_action import MergePlan
+from imi_monitor.git import git_merge, git_status, layout, publish, refs, safety
+from imi_monitor.model import remote_address
+from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.text import count, safe
+from imi_monitor.store import db, events
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.actions.action import Request
+    from imi_monitor.actions.context import Context
+    from imi_monitor.actions.worktree_lookup import Target
+    from imi_monitor.git.runner import Git
+
+_NAME = Argument("name", "the worktree, as `imi list` shows it")
+_FORCE = Option("force", "although another owner has claimed the worktree", overrides=("claimed",))
+_SHOWN = 10
+
+
+class CommitAction(Action):
+    words = ("commit",)
+    group = "Merge and remove"
+    label = "Commit"
+    help = "commit what is staged in a worktree"
+    more = """In the dashboard `C` in the diff opens your editor for the message. Hooks of the repository run only after
+    `imi trust`. Refused without anything staged, on no branch, in conflict, or while another git has locked the index."""
+    examples = (('imi commit feat-user-auth -m "Check the token"', "commit what is staged there"),)
+    arguments = (_NAME,)
+    options = (
+        Option("message", "the commit's message", value="TEXT", aliases=("m",), needed=True),
+        _FORCE,
+        claim_options.AGENT,
+    )
+    in_menus = True
+    requires = ("folder",)
+    dialog_options = ("message", "force")
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        target, git, branch = _changeable(context, request)
+        staged = _staged(git, target)
+        more = [f"… and {len(staged) - _SHOWN} more"] if len(staged) > _SHOWN else []
+        head = f"commits {count(len(staged), 'file')} on {safe(branch)}{_hooks_text(git)}"
+        return [head, *(f"  {safe(path, 200)}" for path in staged[:_SHOWN]), *more]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        message = (request.text("message") or "").strip()
+        if not message or "\0" in message:
+            raise UsageError("imi commit needs a message: -m TEXT", code="missing")
+        target, git, branch = _changeable(context, request)
+        staged = _staged(git, target)
+        sha = publish.commit_staged(git, message)
+        agent = claim_options.agent(context, request)
+        data: dict[str, object] = {"branch": branch, "commit": sha}
+
+        def record(connection: sqlite3.Connection) -> None:
+            repo_name = context.register(target.repository, connection)
+            events.record(connection, "worktree.committed", repo_name, target.name, agent_id=agent, data=data)
+
+        db.transact(context.connection, record)
+        line = f"committed {count(len(staged), 'file')} on {safe(branch)}: {sha[:10]}{_hooks_text(git)}"
+        return Outcome([line], {"worktree_name": target.name, "files": staged, **data})
+
+
+class PushAction(Action):
+    words = ("push",)
+    group = "Merge and remove"
+    label = "Push"
+    help = "push a worktree's branch to its own upstream, never with force"
+    more = """Without an upstream the branch goes to the configured remote under its own name and follows it from then on.
+    Refused when the remote has commits that the branch does not have."""
+    arguments = (_NAME,)
+    options = (_FORCE, claim_options.AGENT)
+    in_menus = True
+    requires = ("folder",)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        _, git, branch = _changeable(context, request)
+        remote, there, is_new = _destination(context, git, branch)
+        upstream = ", which becomes its upstream" if is_new else ""
+        return [f"pushes {safe(branch)} to {safe(remote)}/{safe(there)}{upstream}"]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        target, git, branch = _changeable(context, request)
+        remote, there, is_new = _destination(context, git, branch)
+        context.progress(f"pushing to {safe(remote)}")
+        publish.push_branch(git, branch, remote, there, set_upstream=is_new)
+        data: dict[str, object] = {"worktree_name": target.name, "branch": branch, "remote": remote, "to": there}
+        return Outcome([f"pushed {safe(branch)} to {safe(remote)}/{safe(there)}"], data)
+
+
+class UpdateAction(Action):
+    words = ("update",)
+    group = "Merge and remove"
+    label = "Update from the trunk"
+    help = "merge the trunk into a worktree's branch, or refuse and change nothing when they conflict"
+    more = """The trunk is the remote's as it was fetched last, else the local one. The merge is computed before a file
+    changes; uncommitted changes are refused."""
+    arguments = (_NAME,)
+    options = (claim_options.AGENT,)
+    in_menus = True
+    requires = ("folder", "linked")
+    dangerous = True
+    brings_work = True
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        target, plan = _update_plan(context, request)
+        if plan is None:
+            return [f"{safe(target.name)} has everything the trunk has"]
+        return [
+            f"merges {count(plan.commits, 'commit')} of {safe(plan.branch)} into {safe(plan.base)}, without conflicts"
+        ]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        target, plan = _update_plan(context, request)
+        data: dict[str, object] = {"worktree_name": target.name, "updated": plan is not None}
+        if plan is None:
+            return Outcome([f"{safe(target.name)} has everything the trunk has"], {**data, "commits": 0})
+        sha = merge_action.merge_plan(context, target, plan, context.register(target.repository))
+        line = f"updated {safe(plan.base)} with {count(plan.commits, 'commit')} of {safe(plan.branch)}"
+        return Outcome(
+            [line], {**data, "commits": plan.commits, "from": plan.branch, "before": plan.base_sha, "after": sha}
+        )
+
+
+class ProposeAction(Action):
+    words = ("propose",)
+    group = "Merge and remove"
+    label = "Propose"
+    help = "give the address of the web page on which the branch becomes a pull request"
+    more = "The branch has to be pushed first. In the dashboard the page opens in the browser."
+    arguments = (_NAME,)
+    changes = False
+    in_menus = True
+    requires = ("folder",)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        target = worktree_lookup.find_worktree(context, str(request.text("name")))
+        git = worktree_git.git_in(context, target)
+        branch = _branch(target)
+        upstream = publish.upstream_of(git, branch)
+        tracked = f"refs/remotes/{upstream[0]}/{upstream[1]}" if upstream else ""
+        if upstream is None or refs.resolve(git, tracked) is None:
+            raise Refused(f"{safe(branch)} is not pushed: `imi push {safe(target.name)}` does that", code="not-pushed")
+        if refs.resolve(git, tracked) != refs.resolve(git, "HEAD"):
+            raise Refused(f"{safe(branch)} differs from {safe('/'.join(upstream))}: push it first", code="not-pushed")
+        trunk = worktree_git.trunk_of(context, target.repository).branch
+        url = remote_address.proposal_page(layout.remote_url(target.repository, upstream[0]), trunk, upstream[1])
+        if url is None:
+            raise Refused(f"the remote {safe(upstream[0])} is not a hosted forge with web pages", code="no-page")
+        return Outcome([url], {"worktree_name": target.name, "url": url, "branch": upstream[1], "into": trunk})
+
+
+def _changeable(context: Context, request: Request) -> tuple[Target, Git, str]:
+    """The worktree, git in it, and its branch; Refused for one that is another owner's."""
+    target = worktree_lookup.find_worktree(context, str(request.text("name")))
+    git = worktree_git.git_in(context, target)
+    git.trusted = git.trusted and target.kind != "review"
+    claim = ownership.claim_of(context, target)
+    if claim is not None and not request.flag("force") and ownership.is_anothers(claim, context.agent(request)):
+        raise Refused(f"{ownership.held_by(claim)}: --force acts all the same", code="claimed")
+    return target, git, _branch(target)
+
+
+def _branch(target: Target) -> str:
+    if target.branch is None:
+        raise Refused(f"{safe(target.name)} is on no branch: make one with `git switch -c NAME` first", code="detached")
+    return target.branch
+
+
+def _staged(git: Git, target: Target) -> list[str]:
+    status = git_status.read_status(git, untracked="no")
+    if status.conflicted:
+        raise Refused(
+            f"{safe(target.name)} has {count(len(status.conflicted), 'file')} in conflict: resolve and stage them first",
+            code="conflicts",
+            details=[safe(name) for name in status.conflicted[:_SHOWN]],
+        )
+    if not status.staged:
+        raise Refused(f"nothing is staged in {safe(target.name)}: `imi stage` does that", code="unchanged")
+    return list(status.staged)
+
+
+def _hooks_text(git: Git) -> str:
+    """Say so where hooks of the repository do not run."""
+    return "; hooks run only after `imi trust`" if not git.trusted and safety.has_hooks(git.common_dir) else ""
+
+
+def _destination(context: Context, git: Git, branch: str) -> tuple[str, str, bool]:
+    """The remote, the branch there, and whether it becomes the upstream."""
+    upstream = publish.upstream_of(git, branch)
+    if upstream is not None:
+        return *upstream, False
+    return context.settings.text("git.remote_name"), branch, True
+
+
+def _update_plan(context: Context, request: Request) -> tuple[Target, MergePlan | None]:
+    """What merging the trunk changes; None when nothing. Refused with the files that conflict."""
+    target = worktree_lookup.find_worktree(context, str(request.text("name")))
+    trunk = worktree_git.trunk_of(context, target.repository)
+    branch = merge_action.checked_branch(context, target, trunk.branch, context.agent(request))
+    git = worktree_lookup.git_in(context, target)
+    ours = refs.branch_sha(git, branch)
+    if trunk.sha is None or trunk.ref is None or ours is None:
+        raise Refused(f"{safe(target.name)} or the trunk has no commit yet", code="unborn")
+    brought = refs.commits_only_on(git, trunk.sha, f"refs/heads/{branch}")
+    if not brought:
+        return target, None
+    forward = not refs.commits_only_on(git, f"refs/heads/{branch}", trunk.sha, limit=1)
+    tree = None
+    if not forward:
+        result = git_merge.preview_merge(git, ours, trunk.sha)
+        if result.tree is None:
+            raise Refused(
+                f"the trunk conflicts with {safe(branch)} in {count(len(result.conflicts), 'file')}: nothing was changed; "
+                f"`git merge {safe(trunk.branch)}` in the worktree lets you resolve them",
+                code="conflicts",
+                details=[safe(name) for name in result.conflicts[:20]],
+                data={"conflicts": list(result.conflicts)},
+            )
+        tree = result.tree
+    short = trunk.ref.removeprefix("refs/heads/").removeprefix("refs/remotes/")
+    return target, MergePlan(short, branch, trunk.sha, ours, len(brought), forward, tree, target, True)
+
+
+ACTIONS = (CommitAction(), PushAction(), UpdateAction(), ProposeAction())
