@@ -1,7 +1,7 @@
 """Alerts: differences between two snapshots that a person should see at once.
 
 An agent asks, has finished, failed or died, or works under another owner's claim; a claim is lost; two worktrees conflict.
-They are found in the two snapshots and in the registry's events. How an alert is shown is decided in `ui/notices.py`.
+They are found in the two snapshots and in the registry's events. How an alert is shown is decided in `ui/notifications.py`.
 """
 
 from __future__ import annotations

@@ -26,11 +26,13 @@ from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui import command_conditions, command_log, menu_entries
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.dialogs.action_dialog import PREVIEW_DELAY, ActionDialog
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import OpenContextAt
 from tests.helpers import ROOT, set_clock
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.demo_repository import shop
+from tests.ui.idle import SOON, wait_for_idle
 
 FOLDER = ROOT / "snapshots"
 ACCEPTING = os.environ.get("ACCEPT_PICTURES") == "1"
@@ -116,13 +118,16 @@ async def _take(picture: Picture, world: Snapshot, open_context: OpenContextAt) 
         for key in picture.keys:
             await pilot.press(key)
             await calm(pilot)
-        return await calm(pilot)
+        await calm(pilot)
+        return normal(app.export_screenshot(title="imi", simplify=True))
 
 
-async def calm(pilot: Pilot[Any]) -> str:
-    """Wait until nothing moves any more; gives what is on the screen then."""
+async def calm(pilot: Pilot[Any]) -> None:
+    """Wait until nothing moves any more."""
     before, same = "", 0
     for _ in range(_PATIENCE):
+        if isinstance(pilot.app.screen, ActionDialog):  # it reads when nothing was typed for a moment
+            await wait_for_idle(soon=PREVIEW_DELAY + SOON)
         await pilot.pause()
         for box in pilot.app.screen.query(Input):
             box.cursor_blink = False
@@ -130,7 +135,7 @@ async def calm(pilot: Pilot[Any]) -> str:
         asked = len(pilot.app.screen_stack) > 1 and _UNDER_WAY.search(now)
         same = same + 1 if now == before and not asked else 0
         if same >= _CALM:
-            return normal(pilot.app.export_screenshot(title="imi", simplify=True))
+            return
         before = now
     raise AssertionError(f"the screen does not come to rest:\n{before}")
 
