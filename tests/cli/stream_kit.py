@@ -134,6 +134,7 @@ VERBS = {
     "monitor": Verb("monitor", LOGIN, status=1),
     "watch": Verb("watch --once", LOGIN),
     "hosts": Verb("hosts", LOGIN, status=1),
+    "layout": Verb("layout tmux"),
     "serve": Verb("serve --unit"),
     "demo": Verb("demo watch --once"),
     "claim": Verb("claim login --agent a", LOGIN, lambda world: _owner(world) == "a"),

@@ -10,7 +10,7 @@ from imi_monitor.actions.files import review_diff
 from imi_monitor.actions.files.stage_action import paths_of
 from imi_monitor.actions.status.status_action import selected_repositories
 from imi_monitor.fast import thread_map
-from imi_monitor.git import worktree_review
+from imi_monitor.git import layout, worktree_review
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.review_progress import storable
 from imi_monitor.model.text import count, safe
@@ -113,7 +113,8 @@ def read_progress(context: Context, targets: list[Target]) -> list[dict[str, obj
 
     def one(item: tuple[Target, ReviewPlace | ImiError, frozenset[ReadPart]]) -> dict[str, object]:
         target, place, kept = item
-        head: dict[str, object] = {"worktree_name": target.name, "repo": target.repo_name}
+        repo = target.repo_name or layout.repository_name(target.repository)
+        head: dict[str, object] = {"worktree_name": target.name, "repo": repo}
         try:
             if isinstance(place, ImiError):
                 raise place

@@ -100,6 +100,7 @@ class StatusAction(Action):
         ALL_REPOSITORIES,
         ALL_HOSTS,
         Option("watch", "repaint the table at every change, until ctrl-c", aliases=("w",)),
+        Option("unread", "count the unread changes of each worktree too: `unread` of --json"),
         Option("line", "print one short line for a status bar or a prompt, without asking git"),
     )
     changes = False
@@ -130,7 +131,9 @@ class StatusAction(Action):
         else:
             selected, warnings = selected_repositories(context, named, request.flag("all"))
             only = None
-        return status(context, selected, only, _of_other_homes(context, request), warnings=warnings)
+        outcome = status(context, selected, only, _of_other_homes(context, request), warnings=warnings)
+        _add_unread(context, selected, outcome, counted=request.flag("unread"))
+        return outcome
 
 
 def _of_other_homes(context: Context, request: Request) -> list[WorktreeStatus]:
@@ -159,6 +162,23 @@ def status(
     failed = sum(one.error is not None for one in statuses)
     rows = _with_last_commands(context, _with_agents(context, [one.data() for one in statuses]))
     return Outcome(lines, {"worktrees": rows, "count": len(statuses), "failed": failed}, warnings=warnings)
+
+
+def _add_unread(context: Context, selected: list[Repository], outcome: Outcome, *, counted: bool) -> None:
+    """Add `unread` to each row: null unless it is counted, which takes a diff of each worktree."""
+    rows = outcome.data["worktrees"]
+    assert isinstance(rows, list)
+    found: dict[object, object] = {}
+    if counted:
+        from imi_monitor.actions.files import read_action
+
+        names = {row["worktree_name"] for row in rows}
+        trees = [tree for repository in selected for tree in worktree_lookup.list_worktrees(context, repository)]
+        wanted = [tree for tree in trees if not tree.missing and tree.name in names]
+        for one in read_action.read_progress(context, wanted):
+            found[one["repo"], one["worktree_name"]] = {name: one[name] for name in ("unread", "total", "partial")}
+    for row in rows:
+        row["unread"] = found.get((row["repo"], row["worktree_name"]))
 
 
 def _with_agents(context: Context, rows: list[dict[str, object]]) -> list[dict[str, object]]:
