@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from textual import events
+from textual.app import App
 from textual.pilot import Pilot
 from textual.strip import Strip
 
@@ -19,6 +20,7 @@ from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel, group_of_row
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views.view import View
 from tests.helpers import Repo
+from tests.limits import LIMIT
 
 Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
 
@@ -86,6 +88,11 @@ def record_terminal_writes(app: ImiApp) -> list[str]:
     written: list[str] = []
     app._driver.write = written.append  # type: ignore[union-attr, method-assign, assignment]
     return written
+
+
+def keep_toasts(app: App[Any]) -> None:
+    """Let messages stay: on a loaded machine they are gone before a test has pressed its keys."""
+    app.NOTIFICATION_TIMEOUT = LIMIT
 
 
 def toasts(app: ImiApp) -> list[str]:

@@ -14,7 +14,7 @@ from imi_monitor.ui.commands import READ_ONLY
 from imi_monitor.ui.panels import PANELS
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from tests.helpers import Repo, imi
-from tests.ui.pilot_kit import run_dashboard, screen_text, toasts, wait_until
+from tests.ui.pilot_kit import keep_toasts, run_dashboard, screen_text, toasts, wait_until
 
 
 @pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 20), (40, 12)])
@@ -139,6 +139,7 @@ def test_read_only_says_so_at_every_key_that_would_change_something(repo: Repo) 
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         assert "read-only" in screen_text(app)
+        keep_toasts(app)
         for key in "cRDUnv!":
             await pilot.press(key)
             await wait_until(pilot, lambda: READ_ONLY in toasts(app))

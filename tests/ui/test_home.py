@@ -18,6 +18,7 @@ from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from imi_monitor.ui.preferences import Preferences
 from tests.helpers import Repo, imi
 from tests.ui.pilot_kit import (
+    keep_toasts,
     listed_names,
     make_four_worktrees,
     run_dashboard,
@@ -153,6 +154,7 @@ def test_the_filter_line_shows_its_key_and_how_it_is_cleared(repo: Repo) -> None
 
 def test_a_toast_takes_the_place_of_the_one_before(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        keep_toasts(app)
         await pilot.press("plus", "plus", "minus", "plus")
         assert len(toasts(app)) == 1
         app.notify("an agent asks", title="claude-1")
@@ -167,6 +169,7 @@ def test_a_toast_takes_the_place_of_the_one_before(repo: Repo) -> None:
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
 def test_a_toast_covers_the_bottom_line_and_no_row(repo: Repo, size: tuple[int, int]) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        keep_toasts(app)
         app.say("feat-api is not claimed")
         await wait_until(pilot, lambda: "feat-api is not claimed" in screen_text(app))
         assert [line for line in screen_text(app).splitlines()[:-1] if "▌" in line or "is not claimed" in line] == []
@@ -177,6 +180,7 @@ def test_a_toast_covers_the_bottom_line_and_no_row(repo: Repo, size: tuple[int, 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
 def test_a_toast_leaves_the_buttons_of_a_dialog_free(repo: Repo, size: tuple[int, int]) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        keep_toasts(app)
         app.say("the toast that came before the dialog")
         await pilot.press("n")
         await wait_until(pilot, lambda: "Cancel" in screen_text(app) and "the toast that came" in screen_text(app))

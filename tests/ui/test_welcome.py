@@ -14,7 +14,7 @@ from imi_monitor.ui import welcome
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.welcome import DEMO, WelcomeApp, repositories_nearby
 from tests.helpers import Repo
-from tests.ui.pilot_kit import screen_text, toasts, wait_until
+from tests.ui.pilot_kit import keep_toasts, screen_text, toasts, wait_until
 
 Play = Callable[[WelcomeApp, Pilot[Any]], Awaitable[None]]
 
@@ -55,6 +55,7 @@ def test_a_typed_folder_is_opened_or_refused_in_a_sentence(repo: Repo, tmp_path:
     empty.mkdir()
 
     async def play(app: WelcomeApp, pilot: Pilot[Any]) -> None:
+        keep_toasts(app)
         await pilot.press(*str(empty), "enter")
         await wait_until(pilot, lambda: any("is not inside a git repository" in text for text in toasts(app)))
         await pilot.press("ctrl+u", *str(repo.path), "enter")
