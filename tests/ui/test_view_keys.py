@@ -81,8 +81,8 @@ def test_the_help_of_the_diff_begins_with_its_keys_and_runs_them(long: Repo) -> 
         assert "Navigation" not in lines and not any("is:dirty" in line for line in lines)
         events = next(line for line in lines if "Events" in line)
         assert not events.startswith("t"), "the view uses the key for the diff against the trunk"
-        await pilot.press(*"hunk")
-        assert [line.plain.split()[0] for line in (row.lines[0] for row in shown.lines.rows)] == ["]", "["]
+        await pilot.press(*"next hunk")
+        assert shown.lines.rows[0].lines[0].plain.split()[:3] == ["]", "Next", "hunk"]
         await pilot.press("enter")
         await wait_until(pilot, lambda: not isinstance(app.screen, Menu) and sheet.cursor > before)
         await open_menu(app, pilot, "colon")
@@ -116,11 +116,9 @@ def test_the_help_is_in_the_bottom_line_at_every_width(long: Repo) -> None:
 
 def test_a_click_in_the_bottom_line_is_a_key(long: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
-        await wait_until(pilot, lambda: "LINE 20" in screen_text(app))
-        sheet = app.screen.query_one("#rows", Sheet)
-        before = sheet.cursor
+        await wait_until(pilot, lambda: "Show commit" in screen_text(app) and " long" in screen_text(app))
         line = screen_text(app).splitlines()[-1]
-        await pilot.click(offset=(line.index("Next hunk"), 39))
-        await wait_until(pilot, lambda: sheet.cursor > before)
+        await pilot.click(offset=(line.index("Show commit"), 39))
+        await wait_until(pilot, lambda: screen_text(app).lstrip().startswith("Commit "))
 
-    run_view(long, "d", play)
+    run_view(long, "L", play)
