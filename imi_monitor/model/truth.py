@@ -51,18 +51,19 @@ def decide(
     last_alive: str | None = None,
     process_began: str | None = None,
     tied: bool = False,
+    former: Truth | None = None,
 ) -> Truth:
     """Return the state at `now`.
 
     `alive` is True if the process is proven alive, False if proven dead, None if unknown; `last_alive` is when it was
     last seen alive. `process_began` is when the process that holds the session now began. `tied`: the session may
-    belong to another process, so nothing about it is exact.
+    belong to another process, so nothing about it is exact. `former`: the truth when its process was last seen alive.
     """
     began = _moment(process_began) if process_began is not None else None
     ordered = sorted((_unless_cut_off(one, began) for one in evidence), key=_newest_first)
     events = [one for one in ordered if not one.standing]
     if alive is False:
-        return _unless_tied(_of_dead_process(ordered, events, now, last_alive), tied)
+        return _unless_tied(_of_dead_process(ordered, events, now, last_alive, former), tied)
     authority = next((one for name in _AUTHORITIES for one in ordered if one.standing and one.source == name), None)
     if authority is not None:
         return _by_authority(authority, ordered, events, now)
@@ -91,11 +92,12 @@ def reports_rest(evidence: Iterable[Evidence]) -> bool:
 
 
 def _of_dead_process(
-    ordered: Sequence[Evidence], events: Sequence[Evidence], now: datetime, last_alive: str | None
+    ordered: Sequence[Evidence], events: Sequence[Evidence], now: datetime, last_alive: str | None, former: Truth | None
 ) -> Truth:
     """Return the state of an ended process: a finished turn stays finished, any other state becomes DEAD.
 
     What an authority said last decides whether a turn was open: its reading stays behind when the process is killed.
+    Where records cannot distinguish it, what the process was seen to do at last decides: its title, its children.
     """
     last = events[0] if events else None
     left = next((one for one in ordered if one.standing and one.source in _AUTHORITIES), None)
@@ -104,7 +106,8 @@ def _of_dead_process(
         if found.state in RESTING:
             return replace(found, ended=True)
     died_at_work = left is not None and last is not None and _moment(left.at) > _moment(last.at)
-    if last is not None and last.state in RESTING and not died_at_work:
+    seen_at_work = last is not None and former is not None and former.state in last.or_else - RESTING
+    if last is not None and last.state in RESTING and not (died_at_work or seen_at_work):
         confidence = LIKELY if last.or_else else EXACT
         return _truth(last, ordered, "the process has ended", confidence, ended=True)
     newest = last or (ordered[0] if ordered else None)
@@ -115,7 +118,7 @@ def _of_dead_process(
         DEAD,
         since,
         "process",
-        EXACT,
+        LIKELY if seen_at_work else EXACT,
         "its process is gone",
         newest.tool if newest else None,
         rejected=rejected,

@@ -108,6 +108,20 @@ def test_the_state_decided_from_evidence(name: str) -> None:
     )
 
 
+def test_what_a_process_was_seen_to_do_decides_where_its_records_do_not() -> None:
+    """The records end with words of the model: its turn was over, or a tool was running."""
+    unclear = [told("transcript", "completed", 60, or_else=frozenset({"running"}))]
+    working = decide([*unclear, told("title", "running", 0, standing=True)], True, NOW)
+    assert working.state == "running"
+    dead = decide(unclear, False, NOW, former=working)
+    assert (dead.state, dead.confidence, dead.ended) == ("dead", "likely", True)
+    resting = decide(unclear, True, NOW)
+    assert decide(unclear, False, NOW, former=resting).state == "completed"
+    assert decide(unclear, False, NOW).state == "completed"
+    certain = [told("transcript", "completed", 1)]
+    assert decide(certain, False, NOW, former=working).state == "completed", "a record of the end is newer than a title"
+
+
 BEGAN = times.stamp(NOW - timedelta(seconds=30))
 
 

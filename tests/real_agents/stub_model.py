@@ -20,7 +20,7 @@ from typing import Any
 SLOW_WORDS = 120
 _MARK = re.compile(r"\[\[(\w+)\]\]")
 _REFUSALS = {"fail": 400, "retry": 529}
-_COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "shell_command")
+_COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "shell_command", "Shell")
 _COMMANDS = {"ask": "touch asked.txt", "run": "python3 -c 'import time; time.sleep(40)'"}
 
 

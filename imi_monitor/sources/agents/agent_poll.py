@@ -9,12 +9,12 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from imi_monitor import host, paths
 from imi_monitor.model import times
-from imi_monitor.model.agent import Agent
+from imi_monitor.model.agent import UNKNOWN, Agent, Truth
 from imi_monitor.model.agent_names import GivenName, name_agents
 from imi_monitor.model.snapshot import ClaimState, Key
 from imi_monitor.model.truth import reports_rest
@@ -28,6 +28,7 @@ TICK = 1.0  # seconds between two calls of every reader, for what no file shows
 SCAN_EVERY = 2.5  # seconds between two scans of all processes; those already found are checked every tick
 _MOST_KNOWN = 10_000  # paths known to be written by a known process
 _SETTLED = 5.0  # seconds after which newer evidence no longer overrides the last one
+_STATE_HOLDS = timedelta(seconds=10)  # how long the last known state of a living process is held
 _READ_ONCE = 1.0  # seconds that `imi agents` spends on older records
 
 
@@ -90,6 +91,9 @@ class AgentPoll:
         self._scan_every = scan_every
         self._merge = SightingMerge()
         self._seen: dict[object, tuple[Sighting, SeenAgent]] = {}  # by session or process
+        self._alive: dict[
+            object, tuple[Truth, datetime]
+        ] = {}  # by session or process: the last known state of its life
         self._roots: Mapping[str, Key] = {}
         self._known_roots: dict[str, str | None] = {}  # see ReadContext
         self._processes: tuple[AgentProcess, ...] = ()
@@ -158,14 +162,28 @@ class AgentPoll:
             if known is None or (known[0] is not one and not differs_only_in_events(known[0], one)):
                 root = None if one.cwd is None else context.root_of(one.cwd)
                 decided = with_child_evidence(one, context.processes, context.now)
-                known = one, as_agent(decided, self._roots.get(root or ""), now)
+                known = one, as_agent(decided, self._roots.get(root or ""), now, self._former(name))
             elif ticked and _may_change(one, known[1].agent, now):
                 decided = with_child_evidence(one, context.processes, context.now)
-                known = one, as_agent(decided, known[1].agent.key, now)
+                known = one, as_agent(decided, known[1].agent.key, now, self._former(name))
             elif known[0] is not one:
                 known = one, SeenAgent(known[1].agent, one.events)
             self._seen[name] = known
+            if one.alive:
+                self._keep_state(name, known[1].agent.truth, now)
+        self._alive = {name: kept for name, kept in self._alive.items() if name in self._seen}
         return [seen for _, seen in self._seen.values()]
+
+    def _former(self, name: object) -> Truth | None:
+        kept = self._alive.get(name)
+        return kept and kept[0]
+
+    def _keep_state(self, name: object, truth: Truth, now: datetime) -> None:
+        """A terminal's title may go a moment before its process is seen to have ended."""
+        if truth.state != UNKNOWN:
+            self._alive[name] = truth, now
+        elif name in self._alive and abs(now - self._alive[name][1]) > _STATE_HOLDS:
+            del self._alive[name]
 
     # -- processes ----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import attrgetter, is_
 from typing import Any
 
-from imi_monitor.model.agent import NOTHING_KNOWN, Agent, AgentEvent, SessionFacts
+from imi_monitor.model.agent import NOTHING_KNOWN, Agent, AgentEvent, SessionFacts, Truth
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents.agent_reader import Sighting
@@ -138,10 +138,15 @@ def _merge_facts(left: SessionFacts, right: SessionFacts) -> SessionFacts:
     return SessionFacts(**values)
 
 
-def as_agent(one: Sighting, key: Key | None, now: datetime) -> SeenAgent:
-    """The agent that a merged sighting describes, its state decided from the evidence, without secrets."""
-    evidence = filter_evidence(one.evidence)
-    truth = decide(evidence, one.alive, now, last_alive=one.last_alive, process_began=one.process_began, tied=one.tied)
+def as_agent(one: Sighting, key: Key | None, now: datetime, former: Truth | None = None) -> SeenAgent:
+    """The agent that a merged sighting describes, its state decided from the evidence, without secrets.
+
+    `former`: its state when its process was last seen alive.
+    """
+    evidence, began = filter_evidence(one.evidence), one.process_began
+    truth = decide(
+        evidence, one.alive, now, last_alive=one.last_alive, process_began=began, tied=one.tied, former=former
+    )
     ident = one.session if one.session is not None else f"pid:{one.pid}"
     agent = Agent(
         id=f"{one.cli}:{ident}",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from imi_monitor.model import times
 from imi_monitor.model.agent import Evidence
+from imi_monitor.model.snapshot import Key
+from imi_monitor.sources.agents.agent_poll import AgentPoll
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.agents_source import AgentsSource
 from imi_monitor.sources.files.inotify_watcher import InotifyWatcher
@@ -54,6 +57,37 @@ class Scene:
     async def some_looks(self, number: int = 4) -> None:
         wanted = self.scans + number
         await self.notes.until(lambda: self.scans >= wanted)
+
+
+class TitledReader(Reader):
+    """A session whose records end with words of the model, in a process whose title says that it works."""
+
+    has_title = True
+
+    def read(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        at = times.stamp(times.now() - timedelta(minutes=1))
+        alive = not self.broken
+        state, others = ("unknown", {"running", "completed"}) if alive else ("completed", {"running"})
+        words = Evidence("transcript", state, at, "words of the model", or_else=frozenset(others))
+        title = Evidence("title", "running", at, "its title", standing=True, read_at=times.stamp())
+        evidence = (words, title) if self.has_title else (words,)
+        return [Sighting("fake", "s", world.roots[0], pid=7, pid_started="9", alive=alive, evidence=evidence)]
+
+
+def test_a_process_that_ends_while_its_title_says_that_it_works_dies_at_work(tmp_path: Path) -> None:
+    reader, roots = TitledReader(), {str(tmp_path): Key("h", "app", "feat")}
+    poll = AgentPoll([reader], lambda: (), {}, tick=0)
+
+    def state() -> tuple[str, str]:
+        (one,) = poll.poll(None, roots).agents
+        return one.agent.state, one.agent.truth.confidence
+
+    assert state() == ("running", "likely")
+    reader.has_title = False  # its terminal has ended first
+    assert state()[0] == "unknown"
+    reader.broken = True
+    assert [state(), state()] == [("dead", "likely")] * 2
+    assert AgentPoll([reader], lambda: (), {}).poll(None, roots).agents[0].agent.state == "completed", "not seen alive"
 
 
 @pytest.fixture

@@ -86,3 +86,23 @@ def test_no_prefix_of_a_recording_gives_a_wrong_certainty(
         assert wrong(replay, replay.agents(replay.monitor())) == []
 
     prefix()
+
+
+def test_a_summary_that_another_process_writes_does_not_pair_it_with_that_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resumed Gemini writes the summary of an older session last; a monitor may read it only then."""
+    replay = Replay("gemini", tmp_path)
+    replay.install(monkeypatch)
+    monitor, resumed = replay.monitor(), False
+    for event in recording_kit.events_of("gemini"):
+        if "leaves" in event:
+            replay.now = event["at"]
+            found = [one for one in replay.agents(monitor) if not one.truth.ended]
+            if resumed:
+                assert [(one.session or "")[:8] for one in found] == ["ec416fdf"]
+        replay.apply(event)
+        resumed = resumed or event.get("step") == "resumed after the kill"
+        if event.get("step") == "closed":
+            return
+    pytest.fail("the recording has no such step")

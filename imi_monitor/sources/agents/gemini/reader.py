@@ -239,7 +239,9 @@ def _trace(chat: GeminiChat, switched_at: float | None) -> SessionTrace:
     """`switched_at`: when a person last typed a command there that leads to another session; None if that is not known."""
     began = fields.seconds(chat.reducer.started_at)
     stays = switched_at is not None and began is not None and switched_at < began
-    return SessionTrace(chat.id, chat.cwd, chat.modified_at, began, frozenset({chat.id}), left=False if stays else None)
+    recorded = fields.seconds(chat.reducer.updated_at) if chat.reducer.annotated else None
+    updated = recorded or chat.modified_at
+    return SessionTrace(chat.id, chat.cwd, updated, began, frozenset({chat.id}), left=False if stays else None)
 
 
 class TypedCommands:

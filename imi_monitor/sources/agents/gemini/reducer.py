@@ -8,6 +8,7 @@ tool runs, or a permission is asked for; the evidence names these alternatives.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -50,6 +51,8 @@ WRITERS = frozenset({"write_file", "replace"})
 _ENDED = frozenset({"success", "error", "cancelled"})
 _AFTER_WORDS: Final = frozenset({RUNNING, WAITING, COMPLETED})
 _UNPROVEN: Final = "it ended after words of the model; whether it was done is not recorded"
+_ANNOTATIONS = frozenset({"summary", "memoryScratchpad"})
+_UPDATED = re.compile(rb'"lastUpdated": ?"([^"]+)"')
 _TOOL_STARTS = 3.0  # seconds after the model's words in which a tool begins, if there is one
 
 
@@ -66,6 +69,8 @@ class GeminiReducer(SessionReducer):
         """`label`: the name of the file, for people."""
         super().__init__()
         self.session: str | None = None
+        self.updated_at: str | None = None  # as its records say
+        self.annotated = False  # its last record is a summary, which a process of another session may have added
         self.helper = False  # the session of a subagent
         self.unknown: dict[str, None] = {}
         self._label = label
@@ -80,10 +85,13 @@ class GeminiReducer(SessionReducer):
 
     def add(self, line: bytes, at: str) -> None:
         self._line_at = at or self._line_at
+        self.annotated = False
         head = line[:40]
         if head.startswith((b'{"$set":{"lastUpdated"', b'{"$set": {"lastUpdated"')):
             return  # written after every message
         if b'"$set"' in head and self._last is not None and len(line) > 4096:
+            updated = _UPDATED.search(line[-100:])
+            self._update(updated and fields.moment(updated[1].decode()))
             return  # the whole history again, without what was cancelled
         record = fields.record(line)
         if record is None:
@@ -105,6 +113,7 @@ class GeminiReducer(SessionReducer):
 
     def _patch(self, values: dict[str, Any]) -> None:
         self._add_header(values)
+        self.annotated = values.keys() <= _ANNOTATIONS
         if self._last is None:  # the history of a resumed session
             self.add_messages(fields.rows(values.get("messages")))
 
@@ -117,8 +126,13 @@ class GeminiReducer(SessionReducer):
     def _add_header(self, values: dict[str, Any]) -> None:
         self.session = fields.text(values.get("sessionId"), 100) or self.session
         self.started_at = fields.moment(values.get("startTime")) or self.started_at
+        self._update(fields.moment(values.get("lastUpdated")))
         self.helper = self.helper or values.get("kind") == "subagent"
         self.title = fields.one_line(fields.text(values.get("summary"))) or self.title
+
+    def _update(self, at: str | None) -> None:
+        if at is not None and at > (self.updated_at or ""):
+            self.updated_at = at
 
     def _report_unknown(self, what: str) -> None:
         if len(self.unknown) < 20:
@@ -127,6 +141,7 @@ class GeminiReducer(SessionReducer):
     def inherit(self, older: GeminiReducer) -> None:
         self._inherit_facts(older)
         self.session = self.session or older.session
+        self._update(older.updated_at)
         self.helper = self.helper or older.helper
         self._tokens.inherit(older._tokens)
         self._reported |= older._reported
@@ -140,6 +155,7 @@ class GeminiReducer(SessionReducer):
             or (self._last.at if self._last else self.started_at)
             or self._line_at
         )
+        self._update(at)
         kind = message.get("type")
         if kind == "user":
             self._user(ident, message, at)
