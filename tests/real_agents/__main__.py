@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from tests.real_agents.matrix import Finding, ProgramRun, drive
-from tests.real_agents.programs import CACHE, PROGRAMS, RealProgram, binary
+from tests.real_agents.programs import CACHE, PROGRAMS, RealProgram, binary, packages
 from tests.real_agents.stub_model import serving
 from tests.real_agents.terminals import tmux_server
 
@@ -32,6 +32,13 @@ and what one says that starts at that moment: *right*; *likely* (right, and imi 
 state, marked with `~`); *WRONG* (another state, without a mark).
 
 """
+_FOOT = """
+Where imi is unsure:
+
+- Gemini, killed while a command ran, to a monitor that starts later: Gemini records a tool once it has finished, so the records
+  end as those of an answer do. A monitor that ran saw the title of the terminal.
+- Kimi Code, one of two in a folder, killed: nothing records which process has which session, so it may be the other one's.
+"""
 
 
 def main(words: list[str]) -> int:
@@ -41,7 +48,7 @@ def main(words: list[str]) -> int:
         if shutil.which(tool) is None:
             print(f"make agents needs {tool}: install it and try again", file=sys.stderr)
             return 1
-    missing = [one.package for one in chosen if not binary(one).exists()]
+    missing = [name for one in chosen if not binary(one).exists() for name in packages(one)]
     if missing:
         print("installing", *missing, f"into {CACHE}")
         subprocess.run(
@@ -53,7 +60,10 @@ def main(words: list[str]) -> int:
         for program in chosen:
             findings += _run(program, Path(folder) / program.cli, port, failures, records)
     page = (
-        _HEAD + _table(findings, chosen) + "".join(f"\n{cli} did not finish: {why}\n" for cli, why in failures.items())
+        _HEAD
+        + _table(findings, chosen)
+        + _FOOT
+        + "".join(f"\n{cli} did not finish: {why}\n" for cli, why in failures.items())
     )
     print(page)
     for one in findings:

@@ -12,7 +12,7 @@ from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, EXACT, RESTING, 
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources import agents
 from imi_monitor.sources.agents.agent_poll import AgentPoll
-from tests.real_agents.programs import RealProgram, binary
+from tests.real_agents.programs import RealProgram, command
 from tests.real_agents.recorder import Recorder
 from tests.real_agents.terminals import Terminal, TmuxServer
 
@@ -57,7 +57,7 @@ class ProgramRun:
         self.findings: list[Finding] = []
 
     def start(self, *argv: str) -> Terminal:
-        terminal = self._server.open(self._tree, [str(binary(self._program)), *argv], self._env)
+        terminal = self._server.open(self._tree, [*command(self._program), *argv], self._env)
         end = time.monotonic() + 120
         while not terminal.shows(self._program.prompt):
             for pattern, keys in self._program.first:

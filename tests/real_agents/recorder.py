@@ -29,8 +29,12 @@ _FILES = {
     "gemini": (".gemini/projects.json", ".gemini/tmp/*/logs.json", ".gemini/tmp/*/chats/*.json*"),
     "opencode": (".local/share/opencode/log/opencode.log",),
     "qwen": (".qwen/sessions/*.json", ".qwen/projects/*/chats/*.jsonl"),
+    "kimi": (".kimi-code/workspaces.json", ".kimi-code/sessions/*/*/agents/main/wire.jsonl"),
 }
-_UNUSED = re.compile(r'"type": ?"(api-request[a-z-]*|attachment|file-history-snapshot|atis-latch|world_state)"')
+_UNUSED = re.compile(
+    r'"type": ?"(api-request[a-z-]*|attachment|file-history-snapshot|atis-latch|world_state'
+    r'|profile\.bind|llm\.tools_snapshot|agent\.message\.appended)"'
+)
 _UNUSED_KEYS = frozenset(
     {
         "ipcToken",

@@ -13,7 +13,7 @@ from importlib import import_module
 from imi_monitor.sources.agents.agent_reader import AgentProgram, AgentReader, ScanProcesses
 
 # The facts of an earlier program win where two readers report the same session.
-PROGRAMS: tuple[str, ...] = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "aider")
+PROGRAMS: tuple[str, ...] = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "kimi", "aider")
 # Readers of all programs, after those that know sessions: hook events, terminal titles, processes alone.
 _SHARED_READERS = ("hooks.reader", "pane_titles", "process_scan")
 

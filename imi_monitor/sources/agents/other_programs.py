@@ -35,7 +35,6 @@ PROGRAMS: tuple[AgentProgram, ...] = (
     # the editor is called cursor, its agent is not
     AgentProgram("cursor", ("/cursor-agent/versions/",), HELPERS | {"status", "ls"}, commands=("cursor-agent",)),
     AgentProgram("droid", ("/@factory/cli/", "/.factory/bin/droid"), HELPERS | {"daemon"}),
-    AgentProgram("kimi", ("/kimi_cli/",), HELPERS | {"web", "vis", "info"}, commands=("kimi", "kimi-cli", "Kimi Code")),
     # the editor is called kiro, its agent is not
     AgentProgram("kiro", (), HELPERS | {"settings", "diagnostic"}, commands=("kiro-cli", "kiro-cli-chat")),
 )

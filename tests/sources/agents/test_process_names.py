@@ -43,6 +43,8 @@ AGENTS = [
     ("cursor", "cursor-agent", ["/home/dev/.local/bin/cursor-agent", "-p", "x"], False),
     ("droid", "droid", ["droid", "exec", "x"], False),
     ("kimi", "Kimi Code", ["Kimi Code"], False),
+    ("kimi", "kimi-code", ["kimi-code", "", "", ""], False),
+    ("kimi", "node", ["node", "/x/node_modules/@moonshot-ai/kimi-code/dist/main.mjs"], True),
     ("kimi", "python3", ["/v/bin/python3", "/v/bin/kimi"], True),
     ("kiro", "kiro-cli", ["kiro-cli", "chat"], False),
 ]
@@ -107,7 +109,7 @@ WORDS = st.sampled_from(
 @given(st.text(max_size=15), st.lists(WORDS | st.text(max_size=8), max_size=8), st.none() | st.text(max_size=30))
 def test_any_command_line_raises_nothing(comm: str, argv: list[str], exe: str | None) -> None:
     found = match(comm, argv, exe)
-    assert found is None or found.cli in ("claude", "codex", "gemini", "qwen", "opencode", "copilot", "aider")
+    assert found is None or found.cli in ("claude", "codex", "gemini", "qwen", "opencode", "copilot", "kimi", "aider")
 
 
 def test_a_user_adds_programs() -> None:

@@ -30,8 +30,8 @@ def wrong(replay: Replay, found: list[Agent]) -> list[tuple[str, str, str | None
     ]
 
 
-def test_there_are_recordings_of_five_programs() -> None:
-    assert recording_kit.NAMES == ("claude", "codex", "gemini", "opencode", "qwen")
+def test_there_are_recordings_of_six_programs() -> None:
+    assert recording_kit.NAMES == ("claude", "codex", "gemini", "kimi", "opencode", "qwen")
 
 
 @pytest.mark.parametrize("name", recording_kit.NAMES)

@@ -1,0 +1,1 @@
+"""Kimi Code: the sessions of each workspace, with a record for each step."""

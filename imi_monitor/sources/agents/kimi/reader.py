@@ -1,0 +1,171 @@
+"""Kimi Code: `sessions/<workspace>/<session>/agents/main/wire.jsonl`, and the folders of the workspaces in `workspaces.json`.
+
+The program replaces its own command line, so that nothing names the session of a process: sessions and processes are paired by
+their folder and times. A process without a session stands at its prompt, because the first prompt creates one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from imi_monitor.model.agent import COMPLETED, NOTHING_ASKED, WAITING, Evidence
+from imi_monitor.sources.agents import fields, foreign_files
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.foreign_files import RecordFile
+from imi_monitor.sources.agents.kimi.reducer import KimiReducer
+from imi_monitor.sources.agents.other_programs import HELPERS
+from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
+
+_DAY = 86400.0
+_WINDOW = 256 << 10  # a request of the model's may be long
+_LONGEST_TABLE = 1 << 20
+_RECORDS = "agents/main/wire.jsonl"
+
+PROGRAM = AgentProgram(
+    "kimi",
+    ("/@moonshot-ai/kimi-code/", "/kimi_cli/"),
+    HELPERS | {"web", "vis", "info", "acp", "provider", "session", "export", "fork", "migrate", "server"},
+    commands=("kimi", "kimi-cli", "kimi-code", "Kimi Code"),
+    home_variables=("KIMI_CODE_HOME",),
+)
+
+
+def make() -> AgentReader:
+    return KimiReader()
+
+
+class KimiSession(RecordFile[KimiReducer]):
+    def __init__(self, folder: str, cwd: str) -> None:
+        super().__init__(f"{folder}/{_RECORDS}", lambda: KimiReducer(os.path.basename(folder)), _WINDOW)
+        self.id = os.path.basename(folder)
+        self.folder, self.cwd = folder, cwd
+        self.has_process = False
+
+    def title(self) -> str | None:
+        return fields.text(_table(f"{self.folder}/state.json").get("title"), 200)
+
+
+class KimiReader:
+    cli = "kimi"
+
+    def __init__(self) -> None:
+        self.has_more = False
+        self._home = ""
+        self._places: dict[str, str] = {}  # folder of a workspace's sessions -> the workspace
+        self._sessions: dict[str, KimiSession] = {}  # by folder
+        self._titles: dict[str, tuple[float, str | None]] = {}  # by session: when it was written, its title
+        self._pairs = SessionPairs()
+
+    def watch_folders(self, context: ReadContext) -> Sequence[str]:
+        wanted = (self._home, *self._places, *(os.path.dirname(one.path) for one in self._sessions.values()))
+        return [folder for folder in wanted if os.path.isdir(folder)]
+
+    def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        home = os.path.realpath(context.env.get("KIMI_CODE_HOME") or f"{context.home}/.kimi-code")
+        if home != self._home:
+            self._home, self._sessions, touched = home, {}, None
+        self._find(context, touched)
+        for session in self._sessions.values():
+            if touched is None or session.path in touched or session.tail.has_more:
+                session.read()
+        for session in self._with_more()[:1]:
+            session.read_older()
+        shown = list(self._sessions.values())
+        processes = context.processes_of("kimi")
+        owners = self._pairs.find([_trace(one) for one in shown], processes, context.now)
+        self.has_more = bool(self._with_more())
+        found = [self._sighting(one, owners[one.id]) for one in shown]
+        return [*found, *self._never_asked(context, processes, owners)]
+
+    def _find(self, context: ReadContext, touched: frozenset[str] | None) -> None:
+        """New sessions and workspaces are lists in the home folder, which changes with them."""
+        above = (self._home, *self._places)
+        if touched is not None and not any(path in above or os.path.dirname(path) in above for path in touched):
+            return
+        self._places = dict(self._workspaces(context))
+        recent = dict(_recent_sessions(self._places, context.now - _DAY))
+        for folder, cwd in recent.items():
+            if folder not in self._sessions:
+                self._sessions[folder] = KimiSession(folder, cwd)
+                self._sessions[folder].read()
+        kept = {folder: one for folder, one in self._sessions.items() if folder in recent or one.has_process}
+        self._sessions = kept
+
+    def _workspaces(self, context: ReadContext) -> Iterator[tuple[str, str]]:
+        listed = fields.table(_table(f"{self._home}/workspaces.json").get("workspaces"))
+        for name, one in listed.items():
+            root = fields.path(fields.table(one).get("root"))
+            if root is not None and "/" not in name and context.is_watched(root):
+                yield f"{self._home}/sessions/{name}", os.path.realpath(root)
+
+    def _with_more(self) -> list[KimiSession]:
+        return [one for one in self._sessions.values() if one.has_more and (one.has_process or one.tail.has_more)]
+
+    # -- sightings ----------------------------------------------------------------------------------------------------
+
+    def _sighting(self, one: KimiSession, owner: SessionProcess) -> Sighting:
+        if owner.alive is not True and one.has_process:
+            one.read()  # the last records may have come together with its end
+        one.has_process = owner.alive is True
+        evidence = one.reducer.evidence()
+        return Sighting(
+            cli=self.cli,
+            session=one.id,
+            cwd=one.cwd,
+            pid=owner.process.pid if owner.process else None,
+            pid_started=owner.process.started if owner.process else None,
+            alive=owner.alive,
+            last_alive=None if owner.alive is not False else fields.at(one.modified_at),
+            evidence=(evidence,) if evidence else (),
+            facts=one.reducer.facts(self._title(one)),
+            events=one.take_events(),
+            process_began=owner.began,
+            tied=owner.tied,
+        )
+
+    def _title(self, one: KimiSession) -> str | None:
+        """Read again when the session was written."""
+        if self._titles.get(one.id, (0.0, None))[0] != one.modified_at:
+            self._titles[one.id] = one.modified_at, one.title()
+        return self._titles[one.id][1]
+
+    def _never_asked(
+        self, context: ReadContext, processes: Sequence[AgentProcess], owners: dict[str, SessionProcess]
+    ) -> Iterator[Sighting]:
+        """Processes without a session, unless one that has no process may be theirs."""
+        taken = {(one.process.pid, one.process.started) for one in owners.values() if one.process and one.alive}
+        open_ones = [one for one in self._sessions.values() if owners[one.id].alive is None]
+        for process in processes:
+            may_have = any(one.cwd == process.cwd and one.modified_at >= process.began_at for one in open_ones)
+            if (process.pid, process.started) in taken or may_have or not context.is_watched(process.cwd):
+                continue
+            says = f"process {process.pid} runs, and no session was written since it began"
+            # a dialog at its start is not recorded
+            ready = Evidence(
+                "transcript", COMPLETED, fields.at(process.began_at), says, NOTHING_ASKED, or_else=frozenset({WAITING})
+            )
+            yield Sighting("kimi", None, process.cwd, process.pid, process.started, True, evidence=(ready,))
+
+
+def _trace(one: KimiSession) -> SessionTrace:
+    return SessionTrace(one.id, one.cwd, one.modified_at, names=frozenset({one.id}))
+
+
+def _recent_sessions(places: dict[str, str], since: float) -> Iterator[tuple[str, str]]:
+    for place, cwd in places.items():
+        try:
+            names = os.listdir(place)
+        except OSError:
+            continue
+        for name in names:
+            if (foreign_files.modified_at(f"{place}/{name}/{_RECORDS}") or 0.0) >= since:
+                yield f"{place}/{name}", cwd
+
+
+def _table(path: str) -> dict[str, object]:
+    try:
+        with open(path, "rb") as file:
+            return fields.record(file.read(_LONGEST_TABLE)) or {}
+    except OSError:
+        return {}
