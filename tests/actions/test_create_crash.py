@@ -94,20 +94,27 @@ def check(repo: Repo, name: str) -> bool:
 
 
 def trials(repo: Repo, number: int, seed: int) -> dict[str, int]:
-    chance = random.Random(seed)
-    start = time.monotonic()
-    assert imi("feat", "measure", cwd=repo.path).code == 0
-    whole = time.monotonic() - start
+    """Kill creations after their beginning. How much later follows the creations before: half of them end first."""
+    chance, span = random.Random(seed), 0.1
     outcomes = {"whole": 0, "nothing": 0, "told": 0}
     for trial in range(number):
         running = begin(repo, "feat", f"t{trial}")
-        time.sleep(chance.uniform(0.2, 1.1) * whole)
+        wait_for_its_mark(repo, running)
+        time.sleep(chance.uniform(0, span))
+        span *= 0.9 if running.poll() is not None else 1.05
         kill(family(running.pid) if trial % 2 else [running.pid])
         running.communicate(timeout=LIMIT)
         said = settle()
         outcomes["whole" if check(repo, f"t{trial}") else "nothing"] += 1
         outcomes["told"] += bool(said)
     return outcomes
+
+
+def wait_for_its_mark(repo: Repo, running: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + LIMIT
+    while running.poll() is None and not any((repo.path / ".git").glob("imi-create-*.lock")):
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 def test_killed_at_random_points_the_next_command_finds_or_makes_all_or_nothing(repo: Repo) -> None:
