@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -357,3 +359,38 @@ def test_the_command_line(feat: Repo, repo: Repo) -> None:
     imi("discard", "x", ".", cwd=repo.path)
     assert "purged feat-x" in imi("trash", "purge", "--all", "--yes", cwd=repo.path).out
     assert not trash_root(repo).exists() and imi("undo", cwd=repo.path).code == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_hunks_are_staged_as_git_apply_does(feat: Repo, seed: int) -> None:
+    draw = random.Random(seed)
+    lines = [f"line {draw.randrange(5)}\n" for _ in range(80)]  # many equal lines
+    feat.write("many.txt", "".join(lines))
+    feat.commit("many")
+    for _ in range(8):
+        at = draw.randrange(len(lines))
+        lines[at : at + draw.randrange(3)] = [f"new {draw.randrange(3)}\n"] * draw.randrange(3)
+    feat.write("many.txt", "".join(lines).removesuffix("\n" if draw.random() < 0.5 else ""))
+    whole = (feat.path / "many.txt").read_bytes()
+    patch = subprocess.run(
+        ["git", "diff", "--", "many.txt"], cwd=feat.path, capture_output=True, check=True
+    ).stdout.decode()
+    head, *hunks = re.split(r"(?m)^(?=@@ )", patch)
+    ids = hunk_ids(feat, "many.txt", "unstaged")
+    assert len(ids) == len(hunks)
+    for index in draw.sample(range(len(ids)), min(3, len(ids))):
+        run("stage", feat, "many.txt", hunk=ids[index])
+        ours = blob(feat, ":many.txt")
+        run("unstage", feat, "many.txt")
+        subprocess.run(
+            ["git", "apply", "--cached", "-"], cwd=feat.path, input=(head + hunks[index]).encode(), check=True
+        )
+        assert ours == blob(feat, ":many.txt")
+        feat.git("reset", "-q")
+        run("discard", feat, "many.txt", hunk=ids[index])
+        left = (feat.path / "many.txt").read_bytes()
+        act("undo", cwd=feat.path)
+        assert (feat.path / "many.txt").read_bytes() == whole
+        subprocess.run(["git", "apply", "-R", "-"], cwd=feat.path, input=(head + hunks[index]).encode(), check=True)
+        assert left == (feat.path / "many.txt").read_bytes()
+        write_bytes(feat, "many.txt", whole)
