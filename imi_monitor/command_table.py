@@ -91,6 +91,7 @@ VERBS: dict[str, str] = {
     "answer": "imi_monitor.actions.runs.message_actions",
     "say": "imi_monitor.actions.runs.message_actions",
     "interrupt": "imi_monitor.actions.runs.message_actions",
+    "attach": "imi_monitor.actions.runs.attach_action",
     "stop": "imi_monitor.actions.runs.stop_action",
     "notes list": "imi_monitor.actions.notes.notes_action",
     "notes": "imi_monitor.actions.notes.notes_action",

@@ -44,6 +44,7 @@ MODULES = (
     "imi_monitor.actions.runs.runs_action",
     "imi_monitor.actions.runs.logs_action",
     "imi_monitor.actions.runs.message_actions",
+    "imi_monitor.actions.runs.attach_action",
     "imi_monitor.actions.runs.stop_action",
     "imi_monitor.actions.notes.notes_action",
     "imi_monitor.actions.history.sessions_action",

@@ -66,6 +66,8 @@ def verdict(turn: str | None, detail: str | None, code: int | None, stopped_by: 
         return RunVerdict(str(turn), detail)
     if stopped_by is not None:
         return RunVerdict("cancelled", f"stopped by {stopped_by}")
+    if turn == UNKNOWN and code == 0:
+        return RunVerdict("completed")  # a program that reports no turns
     if code is None:
         return RunVerdict(CRASHED, "its process is gone and left no exit status")
     how = f"by signal {-code}" if code < 0 else f"with exit status {code}"

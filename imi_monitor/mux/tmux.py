@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from imi_monitor import host
+from imi_monitor import host, programs
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
@@ -85,7 +85,7 @@ def open_worktree(path: str, name: str, command: Sequence[str], *, layout: str) 
     """
     pane = None if command else _find_pane(path)
     if pane is not None:
-        _focus_pane(pane)
+        focus_pane(pane)
         return f"{safe(name)}: the pane that is already open there"
     window = ("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _escape(tab_name(name)), "-c", _escape(path))
     arranged = (";", "source-file", _literal(layout)) if layout and not command else ()
@@ -106,7 +106,7 @@ def focus_agent(agent: Agent) -> str | None:
     leader = next((pid for name, pid in _list_panes("pane_id", "pane_pid") if name == pane[0]), "")
     if not leader.isdecimal() or not _runs_below(agent.pid, int(leader)):
         return None
-    _focus_pane(pane[0])
+    focus_pane(pane[0])
     return f"{safe(agent.name, 60)}: its own pane"
 
 
@@ -150,12 +150,40 @@ def _list_panes(*fields: str) -> list[tuple[str, ...]]:
     return list(listing.parse(run_multiplexer("tmux", "-u", "list-panes", "-a", "-F", listing.format)))
 
 
-def _focus_pane(pane: str) -> None:
+def focus_pane(pane: str) -> None:
     window = run_multiplexer("tmux", "display-message", "-p", "-t", pane, "#{window_id}").strip()
     run_multiplexer("tmux", "select-window", "-t", window)
     run_multiplexer("tmux", "select-pane", "-t", pane)
     with suppress(Refused):  # a client that shows another session is switched; it fails when there is no client
         run_multiplexer("tmux", "switch-client", "-t", pane)
+
+
+# -- a pane of any server -------------------------------------------------------------------------------------------
+
+
+def start_window(server: str, session: str, title: str, path: str, command: Sequence[str]) -> None:
+    """Run a command in a new window of a session; the window that is shown stays."""
+    window = ("new-window", "-d", "-t", f"{session}:", "-n", _escape(tab_name(title)), "-c", _escape(path))
+    run_multiplexer("tmux", "-S", server, *window, "--", *map(_literal, command))
+
+
+def attach_command(server: str, pane: str) -> list[str]:
+    """Return the command that shows this pane in the terminal around it; Refused if the pane is gone."""
+    run_multiplexer("tmux", "-S", server, "select-window", "-t", pane)
+    run_multiplexer("tmux", "-S", server, "select-pane", "-t", pane)
+    program = programs.find("tmux")
+    return [program or "tmux", "-S", server, "attach-session", "-t", pane]
+
+
+def paste(server: str, pane: str, text: str) -> None:
+    """Paste a text as a terminal does, in brackets where the program asked for them."""
+    buffer = f"imi-{os.getpid()}"
+    run_multiplexer("tmux", "-S", server, "set-buffer", "-b", buffer, "--", _literal(text))
+    run_multiplexer("tmux", "-S", server, "paste-buffer", "-p", "-r", "-d", "-b", buffer, "-t", pane)
+
+
+def press(server: str, pane: str, key: str) -> None:
+    run_multiplexer("tmux", "-S", server, "send-keys", "-t", pane, key)
 
 
 def _escape(text: str) -> str:

@@ -27,7 +27,7 @@ _EMPTY_ANSWERS = 10  # an answer may come back empty for some 0.1 s after a chan
 _MOST_ENVIRONMENT = 1 << 20
 
 
-def _parse_version(text: str) -> Version:
+def parse_version(text: str) -> Version:
     """Parse `zellij 0.44.1`; an unreadable version counts as the oldest."""
     found = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
@@ -54,8 +54,12 @@ def _focus(pane: object) -> None:
     try:
         _act("focus-pane-id", f"terminal_{pane}")
     except Refused as refusal:
-        if "already focused" not in refusal.sentence:
+        if not is_focused_already(refusal):
             raise
+
+
+def is_focused_already(refusal: Refused) -> bool:
+    return "already focused" in refusal.sentence
 
 
 def _list(*words: str) -> str:
@@ -103,7 +107,7 @@ class ZellijPanes:
     def _read_titles(self, env: Mapping[str, str]) -> dict[str, str] | None:
         if self._lists_panes is None:
             version = query_multiplexer(["zellij", "--version"], env, _LIST_TIMEOUT) or ""
-            self._lists_panes = _parse_version(version) >= _LISTS_PANES
+            self._lists_panes = parse_version(version) >= _LISTS_PANES
         if not self._lists_panes:
             return {}
         listed = query_multiplexer(["zellij", "action", "list-panes", "--all", "--json"], env, _LIST_TIMEOUT)
@@ -189,7 +193,7 @@ def rename_tab(tab: str, name: str) -> None:
 
 
 def _read_version() -> Version:
-    return _parse_version(run_multiplexer("zellij", "--version"))
+    return parse_version(run_multiplexer("zellij", "--version"))
 
 
 def _find_pane(path: str) -> dict[str, Any] | None:

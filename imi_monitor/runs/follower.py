@@ -17,6 +17,7 @@ import zlib
 from imi_monitor import config, host, paths
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.runs import launcher, run_limit, run_recovery, run_stop, run_upkeep
+from imi_monitor.runs.provider import TASK
 from imi_monitor.runs.run_ingest import RunIngest
 from imi_monitor.runs.run_plan import own_environment
 from imi_monitor.store import db, runs
@@ -125,7 +126,7 @@ def _follow_connection(connection: sqlite3.Connection) -> None:
 def _greet(ingest: RunIngest) -> None:
     """Send the prompt of an agent whose starter died in between."""
     for one in ingest.followed.values():
-        if one.reader.state is None and not one.folder.process().over:
+        if one.row.way == TASK and one.reader.state is None and not one.folder.process().over:
             try:
                 launcher.greet(one.row, one.folder)
             except (ImiError, OSError):

@@ -1,4 +1,4 @@
-"""The keeper: the process that holds one agent, and records how it ended. A program of its own: `keeper.py FOLDER`.
+"""The keeper: the process that holds one agent, and records how it ended. A program of its own: `keeper.py [--window] FOLDER`.
 
 The agent's output is a file and its input a named pipe that the agent itself holds open for reading and writing, so the
 agent goes on whatever happens to the keeper, and an answer can come from any process. The files in FOLDER:
@@ -7,6 +7,10 @@ agent goes on whatever happens to the keeper, and an answer can come from any pr
     out, err      the agent's output                  in         the named pipe (only with "pipe" in launch.json)
     born.json     the agent, written before it runs   gate       `go` or `shut`: the process that makes it decides
     exit.json     how it ended, what it left behind
+
+With `--window` the agent has the terminal in which the keeper runs, instead of files and a pipe: `prompt.json` is added to its
+command line, `place.json` says which terminal that is, and the answer below is the file `report.json`. A terminal that is
+closed, or whose server dies, ends the agent by SIGHUP; the keeper lives on for as long as it takes to record that.
 
 It imports nothing of imi, so that it stays small; it prints `pid N` or `error N` once, for the process that started it.
 """
@@ -18,19 +22,29 @@ import json
 import os
 import signal
 import sys
+import time
 
 _SUBREAPER = 36  # prctl: orphans below the agent become children of the keeper
 _PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 _WANTED_PIPE = 1 << 20
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTTOU)
+_YOUNG = 30.0  # seconds; what failed later is no failed start
+_BY_SIGNAL = 128  # exit statuses from here on are a program's answer to a signal
+_LONGEST_ARGUMENT = 100_000  # bytes; the system takes 128 KB
+_PLACE = ("TMUX", "TMUX_PANE", "ZELLIJ", "ZELLIJ_SESSION_NAME", "ZELLIJ_PANE_ID", "ZELLIJ_SOCKET_DIR")
+_TERMINAL = (*_PLACE, "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM")
 
 
-def main(folder: str) -> None:
+def main(folder: str, window: bool = False) -> None:
     with open(f"{folder}/launch.json", encoding="utf-8") as file:
         launch = json.load(file)
     with open(f"{folder}/env.json", encoding="utf-8", errors="surrogateescape") as file:
         env = json.load(file)
     os.unlink(f"{folder}/env.json")
+    if window:
+        env.update({name: os.environ[name] for name in _TERMINAL if name in os.environ})
+        launch["argv"] += _prompt_words(folder, launch["prompt"])
+        _write(folder, "place.json", {name: os.environ[name] for name in _PLACE if name in os.environ})
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     _adopt_orphans()
@@ -39,7 +53,11 @@ def main(folder: str) -> None:
     pid = os.fork()
     if pid == 0:
         os.close(opened)
-        _become(folder, launch, env, gate, failure)
+        _become(folder, launch, env, gate, failure, window)
+    if window:
+        with contextlib.suppress(OSError):  # the agent did the first itself; a terminal that is gone ends it by SIGHUP
+            os.setpgid(pid, pid)
+            os.tcsetpgrp(0, pid)
     os.close(failure)
     os.close(gate)
     me = {"keeper": os.getpid(), "keeper_started": _started(os.getpid())}
@@ -48,11 +66,28 @@ def main(folder: str) -> None:
         os.write(opened, b"g")
     os.close(opened)  # without a byte the agent does not start
     error = os.read(failed, 16).decode()
-    _report(f"error {error}" if error else f"pid {pid}")
-    _wait(folder, pid)
+    answer = f"error {error}" if error else f"pid {pid}"
+    if window:
+        _write(folder, "report.json", answer)
+    else:
+        _report(answer)
+    _wait(folder, pid, window)
 
 
-def _become(folder: str, launch: dict, env: dict, gate: int, failure: int) -> None:  # type: ignore[type-arg]
+def _prompt_words(folder: str, before: "list[str]") -> "list[str]":
+    """The last words of the command line: those before the prompt, the last of them joined with it."""
+    with open(f"{folder}/prompt.json", encoding="utf-8", errors="surrogateescape") as file:
+        text = json.load(file)
+    if not text:
+        return []
+    if len(os.fsencode(text)) > _LONGEST_ARGUMENT:
+        with open(f"{folder}/prompt.txt", "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        text = f"Read {folder}/prompt.txt and do what it says."
+    return [*before[:-1], before[-1] + text]
+
+
+def _become(folder: str, launch: dict, env: dict, gate: int, failure: int, window: bool) -> None:  # type: ignore[type-arg]
     """The child: wait for the gate, then become the agent. Never returns."""
     try:
         os.setpgid(0, 0)
@@ -61,9 +96,10 @@ def _become(folder: str, launch: dict, env: dict, gate: int, failure: int) -> No
         if os.read(gate, 1) != b"g":
             os.write(failure, b"shut")
             os._exit(127)
-        os.dup2(_input(folder, bool(launch.get("pipe"))), 0)
-        for number, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), number)
+        if not window:
+            os.dup2(_input(folder, bool(launch.get("pipe"))), 0)
+            for number, name in ((1, "out"), (2, "err")):
+                os.dup2(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), number)
         os.chdir(launch["cwd"])
         os.execve(launch["argv"][0], launch["argv"], env)
     except OSError as error:
@@ -94,16 +130,33 @@ def _open_gate(folder: str) -> bool:
     return True
 
 
-def _wait(folder: str, agent: int) -> None:
-    """Reap the agent and whatever it leaves behind; the keeper ends with the last of them."""
+def _wait(folder: str, agent: int, window: bool) -> None:
+    """Reap the agent and whatever it leaves behind; the keeper ends with the last of them, in a window with the agent."""
+    began = time.monotonic()
     while True:
         try:
-            pid, status = os.wait()
+            pid, status = os.waitpid(-1, os.WUNTRACED if window else 0)
         except ChildProcessError:
             return
-        if pid == agent:
+        if os.WIFSTOPPED(status):
+            if pid == agent:
+                os.kill(pid, signal.SIGCONT)  # there is no shell to go back to
+        elif pid == agent:
             left = [[one, _started(one)] for one in _children()]
-            _write(folder, "exit.json", {"code": os.waitstatus_to_exitcode(status), "left": left})
+            code = os.waitstatus_to_exitcode(status)
+            _write(folder, "exit.json", {"code": code, "left": left})
+            if window:
+                if 0 < code < _BY_SIGNAL and time.monotonic() - began < _YOUNG:
+                    _hold(code)
+                return
+
+
+def _hold(code: int) -> None:
+    """Keep the terminal open for what an agent has written there that failed at its start."""
+    with contextlib.suppress(OSError):  # the terminal is gone
+        os.tcsetpgrp(0, os.getpgrp())
+        os.write(1, f"\r\nimi: the agent ended with exit status {code}; press enter to close\r\n".encode())
+        os.read(0, 1)
 
 
 def _children() -> "list[int]":
@@ -149,6 +202,9 @@ def _report(text: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--window":
+        main(sys.argv[2], window=True)
+        os._exit(0)
     if os.fork():  # the keeper is the child of the system's first process, so no process of imi has to wait for it
         os._exit(0)
     os.setsid()

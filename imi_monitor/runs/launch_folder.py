@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import time
+from contextlib import suppress
 
 from imi_monitor import host, paths
 from imi_monitor.fast.frozen_dataclass import dataclass
@@ -66,13 +67,17 @@ class LaunchFolder:
     def file(self, name: str) -> str:
         return os.path.join(self.path, name)
 
-    def make(self, launch: dict[str, object], env: dict[str, str], prompt: str) -> None:
+    def make(
+        self, launch: dict[str, object], env: dict[str, str], prompt: str, files: dict[str, str] | None = None
+    ) -> None:
         """Make the folder with all that the keeper needs, and the whole prompt; OSError if the disk refuses it."""
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
         os.mkdir(self.path, 0o700)
         self._write("launch.json", {**launch, "boot": host.boot()})
         self._write("env.json", env)
         self._write("prompt.json", prompt)
+        for name, text in (files or {}).items():
+            self._write_text(name, text)
         if launch.get("pipe"):
             os.mkfifo(self.file("in"), 0o600)
 
@@ -86,6 +91,11 @@ class LaunchFolder:
             os.unlink(self.file(name))
         os.rmdir(self.path)
 
+    def remove_environment(self) -> None:
+        """Remove the agent's environment, which may have secrets, where no keeper has read it."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.file("env.json"))
+
     def prompt(self) -> str:
         """The whole prompt; the registry has its beginning."""
         with open(self.file("prompt.json"), encoding="utf-8", errors="surrogateescape") as file:
@@ -95,6 +105,20 @@ class LaunchFolder:
         """The registry whose run it is; None if it was not made whole."""
         found = self._read("launch.json")
         return None if found is None else str(found.get("registry"))
+
+    def holder(self) -> dict[str, str] | None:
+        """What holds the agent's terminal, as it was chosen; None for a run without one."""
+        found = (self._read("launch.json") or {}).get("holder")
+        return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else None
+
+    def place(self) -> dict[str, str]:
+        """Where the keeper found itself: the variables of the multiplexer around it."""
+        return {str(key): str(value) for key, value in (self._read("place.json") or {}).items()}
+
+    def report(self) -> str | None:
+        """What a keeper in a terminal answers; None so far."""
+        found: object = self._read("report.json")
+        return None if found is None else str(found)
 
     def birth(self) -> Birth | None:
         found = self._read("born.json") if self._born is None else None
@@ -248,10 +272,26 @@ class LaunchFolder:
                     raise _ended() from error
                 time.sleep(0.005)
 
+    def answer(self, ask: str, message: dict[str, object]) -> None:
+        """Give the hook that asked its answer; Refused if it does not wait any more."""
+        try:
+            handle = os.open(self.file(f"ask-{ask}"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise Refused("too late: it was answered in its window", code="too-late") from error
+        try:
+            os.write(handle, json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise Refused("too late: it was answered in its window", code="too-late") from error
+        finally:
+            os.close(handle)
+
     def _write(self, name: str, value: object) -> None:
+        self._write_text(name, json.dumps(value))
+
+    def _write_text(self, name: str, text: str) -> None:
         handle = os.open(self.file(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(value, file)
+            file.write(text)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:

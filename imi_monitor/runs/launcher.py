@@ -8,18 +8,14 @@ Each step is recorded before it acts, so that recovery (`run_recovery`) ends wha
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.run import RunVerdict
 from imi_monitor.model.session_record import stored_text
 from imi_monitor.model.text import safe
-from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_folder, run_upkeep
-from imi_monitor.runs.provider import Spec
-from imi_monitor.runs.run_plan import own_environment
+from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_folder, run_upkeep, ways
+from imi_monitor.runs.provider import WINDOW, Spec
 from imi_monitor.store import claim_requests, db, runs
 
 TYPE_CHECKING = False
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from imi_monitor.runs.run_plan import RunPlan
     from imi_monitor.store.runs import RunRow
 
-_KEEPER_SECONDS = 30.0
 _GREETING_SECONDS = 2.0
 
 
@@ -41,8 +36,7 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
     try:
         made = run_folder.make(plan.home, plan.id, folder.file("out"))
         cwd = plan.spec.cwd or made
-        launch = {"argv": plan.launch.argv, "cwd": cwd, "pipe": True, "registry": run_upkeep.registry_of(connection)}
-        folder.make(launch, plan.environment(made), plan.spec.prompt)
+        folder.make(_launch(connection, plan, cwd), plan.environment(made), plan.spec.prompt, plan.launch.files)
         row = db.transact(connection, _insert, plan, made)
     except OSError as error:
         _remove(folder, made)
@@ -55,6 +49,12 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
     job_log.begin(row, db.read(connection, runs.by_id, plan.parent) if plan.parent else None)
     run_claim.mirror(connection, row)
     return row
+
+
+def _launch(connection: sqlite3.Connection, plan: RunPlan, cwd: str) -> dict[str, object]:
+    """What the keeper reads."""
+    held = {"pipe": True} if plan.holder is None else {"holder": plan.holder, "prompt": plan.launch.prompt}
+    return {"argv": plan.launch.argv, "cwd": cwd, "registry": run_upkeep.registry_of(connection), **held}
 
 
 def _remove(folder: LaunchFolder, made: str | None) -> None:
@@ -103,12 +103,13 @@ def start(connection: sqlite3.Connection, row: RunRow) -> None:
     """Start the agent of a run that this process has taken from the queue. A failure is the run's end, not an error."""
     folder = launch_folder.folder_of(row.id)
     try:
-        _spawn_keeper(folder)
+        ways.start(folder, row.worktree_name or row.agent_id, row.cwd)
         born = folder.birth()
         if born is None:
             raise Refused("its keeper died before it started the agent", code="keeper")
     except (ImiError, OSError) as error:
         why = error.sentence if isinstance(error, ImiError) else error.strerror or "the system refused it"
+        folder.remove_environment()
         fail(connection, row, f"it could not be started: {why}")
         return
     adopt(connection, row, born)
@@ -119,8 +120,9 @@ def adopt(connection: sqlite3.Connection, row: RunRow, born: Birth) -> None:
     db.transact(connection, _mark_alive, row, born)
     job_log.write_about(db.read(connection, runs.by_id, row.id) or row)
     folder, provider = launch_folder.folder_of(row.id), providers.by_name(row.program)
-    spec = spec_of(row, folder.prompt())
-    launch = provider.start(spec)
+    if row.way == WINDOW:
+        return
+    launch = provider.start(spec_of(row, folder.prompt()))
     try:
         folder.send_next(lambda sent: [] if sent else list(launch.opening))
         _greet(row, folder)
@@ -138,7 +140,7 @@ def _greet(row: RunRow, folder: LaunchFolder) -> None:
 def greet(row: RunRow, folder: LaunchFolder) -> bool:
     """Send the next message before the prompt is under way, if it can be sent now; whether nothing is left to send."""
     provider = providers.by_name(row.program)
-    reader = provider.reader()
+    reader = provider.reader(row.way)
     position = 0
     for line in folder.read_output(0, 1 << 20).split(b"\n")[:-1]:
         reader.add(line, position, row.created_at)
@@ -190,27 +192,3 @@ def spec_of(row: RunRow, prompt: str) -> Spec:
         flags=tuple(launch["flags"]),
         resumes=launch["resumes"],
     )
-
-
-def _spawn_keeper(folder: LaunchFolder) -> None:
-    """Start the keeper, which outlives this process, and wait until the agent runs; Refused with the reason if it does not."""
-    program = os.path.join(os.path.dirname(os.path.abspath(launch_folder.__file__)), "keeper.py")
-    with open(folder.file("keeper.log"), "ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", program, folder.path],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=own_environment(),
-            start_new_session=True,
-            close_fds=True,
-        )
-    try:
-        answer = process.communicate(timeout=_KEEPER_SECONDS)[0].decode()
-    except subprocess.TimeoutExpired:
-        raise Refused("its keeper did not answer", code="keeper") from None
-    kind, _, value = answer.partition(" ")
-    if kind == "error" and value.isdecimal():
-        raise Refused(os.strerror(int(value)), code="exec")
-    if kind != "pid":
-        raise Refused("its keeper died" if not answer else "its start was given up", code="keeper")

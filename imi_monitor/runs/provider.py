@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Message = dict[str, object]
 
 WINDOW, TASK = "window", "task"
-WAYS = (TASK,)
+WAYS = (WINDOW, TASK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class Launch:
     opening: tuple[Message, ...] = ()
     dangerous: tuple[str, ...] = ()  # the given flags that let it act without asking
     env: dict[str, str] = field(default_factory=dict)  # what its environment needs, unless the user has set it
+    prompt: tuple[str, ...] = ()  # in a window: the words before the prompt; the last is joined with it
+    files: dict[str, str] = field(default_factory=dict)  # name -> text, in the launch folder
 
 
 class Provider(Protocol):
@@ -51,18 +53,25 @@ class Provider(Protocol):
 
     name: str
     install: str  # how to install it, for a sentence
+    has_window: bool
 
     def start(self, spec: Spec) -> Launch:
         """How to start it. Refused when `spec.resumes` names a session that cannot be taken up."""
 
-    def reader(self) -> StreamReader:
-        """A new reader of its output."""
+    def window(self, spec: Spec, folder: str) -> Launch:
+        """How to start its own screen; `folder` is the launch folder. Refused as above, UsageError if it has no window."""
+
+    def reader(self, way: str) -> StreamReader:
+        """A new reader of what it writes to its output, or its hooks write there."""
 
     def greet(self, read: StreamReader, sent: list[Message], spec: Spec) -> list[Message] | None:
         """What to send next before the prompt is under way; empty while an answer is awaited, None if nothing is left."""
 
     def answer(self, record: Message, text: str) -> Message:
-        """The message that answers the question in this record: yes, no, one of its choices, or a reason to refuse."""
+        """The message that answers the question in this record: yes, no, one of its choices, or a reason to refuse.
+
+        Of a hook in a window: what the hook prints.
+        """
 
     def say(self, read: StreamReader, text: str) -> list[Message]:
         """A prompt for the next turn, or for the running one where the program takes it."""
@@ -83,3 +92,14 @@ def find_program(provider: Provider) -> str:
             code="no-program",
         )
     return found
+
+
+def launch_of(provider: Provider, spec: Spec, way: str, folder: str) -> Launch:
+    """How to start it in this way."""
+    return provider.window(spec, folder) if way == WINDOW else provider.start(spec)
+
+
+def silent_reader() -> StreamReader:
+    from imi_monitor.sources.agents.silent_stream import SilentStream
+
+    return SilentStream()

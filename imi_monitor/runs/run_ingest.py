@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from imi_monitor import host
 from imi_monitor.model import run, session_record, times
-from imi_monitor.model.agent import DEAD, EXACT, FAILED, PLANNING, WORKING, Agent, AgentEvent, Truth
+from imi_monitor.model.agent import DEAD, EXACT, FAILED, PLANNING, UNKNOWN, WORKING, Agent, AgentEvent, Truth
 from imi_monitor.model.run import ALIVE, CRASHED, Question
 from imi_monitor.model.session_record import SessionRecord
 from imi_monitor.model.snapshot import Key
@@ -54,7 +54,7 @@ class FollowedRun:
         self.row = row
         self.folder = launch_folder.folder_of(row.id)
         self.provider = providers.by_name(row.program)
-        self.reader = self.provider.reader()
+        self.reader = self.provider.reader(row.way)
         self.position = 0
         self.turn_over_since: float | None = None  # uptime
         self.next_read = 0.0
@@ -66,7 +66,7 @@ class FollowedRun:
 
     def read_recorded(self, until: int) -> None:
         """Read the output up to this position, as far as it is recorded already: nothing of it is recorded again."""
-        self.reader, self.position = self.provider.reader(), 0
+        self.reader, self.position = self.provider.reader(self.row.way), 0
         events: list[AgentEvent] = []
         while self.position < until:
             data = self.folder.read_output(self.position, min(_LONGEST_LINE, until - self.position))
@@ -142,8 +142,8 @@ class FollowedRun:
         self, events: Sequence[AgentEvent], end: ProcessEnd | None, *, only_acts: bool
     ) -> SessionRecord | None:
         session = self.reader.session or self.row.session
-        if session is None:
-            return None
+        if session is None or self.reader.state == UNKNOWN:
+            return None  # only the readers of what the program stores can tell
         over = end is not None
         state = self.reader.state or (FAILED if over else PLANNING)
         row = self.row

@@ -21,12 +21,8 @@ _NOT_PASSED = (
     "CODEX_THREAD_ID",
     "GEMINI_SESSION_ID",
     "IMI_AGENT_PID",
-    "TMUX",
-    "TMUX_PANE",
-    "ZELLIJ",
-    "ZELLIJ_PANE_ID",
-    "ZELLIJ_SESSION_NAME",
 )
+SURROUNDINGS = ("TMUX", "TMUX_PANE", "ZELLIJ", "ZELLIJ_PANE_ID", "ZELLIJ_SESSION_NAME")
 RUN_VARIABLE = "IMI_RUN_ID"
 _HOMES = ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 
@@ -52,10 +48,11 @@ class RunPlan:
     labels: dict[str, str] = field(default_factory=dict)
     resumed_from: str | None = None
     parent: str | None = None  # the run in which this one was started
+    holder: dict[str, str] | None = None  # of its terminal
 
     def environment(self, folder: str) -> dict[str, str]:
         """The agent's environment: the caller's, with what names the run."""
-        passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED}
+        passed = {name: value for name, value in os.environ.items() if name not in (*_NOT_PASSED, *SURROUNDINGS)}
         named = {RUN_VARIABLE: self.id, "IMI_RUN_DIR": folder, "IMI_AGENT_ID": self.agent, "IMI_SESSION_ID": self.id}
         return {**self.launch.env, **passed, **named}
 
@@ -73,6 +70,7 @@ class RunPlan:
             "task": self.task,
             "labels": self.labels,
             "parent": self.parent,
+            "holder": self.holder["way"] if self.holder is not None else None,
         }
 
 

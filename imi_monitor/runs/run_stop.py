@@ -15,6 +15,7 @@ from imi_monitor import host
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import Refused
 from imi_monitor.runs import launch_folder, providers
+from imi_monitor.runs.provider import WINDOW
 from imi_monitor.runs.run_plan import RUN_VARIABLE
 from imi_monitor.store import db, runs
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from imi_monitor.runs.launch_folder import LaunchFolder
+    from imi_monitor.runs.provider import Message
     from imi_monitor.store.runs import RunRow
 
     Family = dict[int, str]  # pid -> start
@@ -66,12 +68,17 @@ def stop(connection: sqlite3.Connection, row: RunRow, by: str) -> Stopped | None
 
 def ask_to_end(row: RunRow) -> bool:
     """Tell an agent without work to end, in its program's own way; no signal is sent. False if it has no such way."""
-    messages = providers.by_name(row.program).finish()
+    messages = _last_messages(row)
     if not messages:
         return False
     with suppress(Refused):  # it does not read any more
         launch_folder.folder_of(row.id).send(messages)
     return True
+
+
+def _last_messages(row: RunRow) -> list[Message]:
+    """A window takes none: a person may sit there, and a signal ends it."""
+    return [] if row.way == WINDOW else providers.by_name(row.program).finish()
 
 
 def stop_left_behind(row: RunRow) -> int:
@@ -98,7 +105,7 @@ def _left_behind(row: RunRow, named: Family | None = None) -> Family:
 
 def _end_agent(row: RunRow, folder: LaunchFolder, pid: int, gone: Callable[[], bool]) -> str:
     gone()
-    messages = providers.by_name(row.program).finish()
+    messages = _last_messages(row)
     if messages:
         with suppress(Refused):  # it does not read any more
             folder.send(messages)

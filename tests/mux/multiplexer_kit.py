@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,8 @@ def tmux_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run
     try:
         yield ask
     finally:
-        ask("kill-server")
+        with suppress(subprocess.CalledProcessError):  # a test has killed it
+            ask("kill-server")
 
 
 def pane_folders(tmux: RunTmux) -> list[str]:

@@ -69,6 +69,10 @@ class ZellijSession:
     def screen(self, pane: int = 0) -> str:
         return self.ask("dump-screen", "--pane-id", f"terminal_{pane}")
 
+    def kill_server(self) -> None:
+        for pid in _servers(self.sockets):
+            os.kill(pid, signal.SIGKILL)
+
     def until(self, true: Callable[[], object]) -> None:
         wait_until(true, lambda: f"{self.screen()}\n{self.rows('list-tabs')}")
 

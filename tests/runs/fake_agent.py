@@ -1,7 +1,7 @@
 """Fake agent programs for tests: they speak the protocols of the real ones on their standard streams and start in 30 ms.
 
-`fake_agent.py claude …` speaks stream-json, `fake_agent.py codex …` the app-server's JSON-RPC, and any other name the Agent
-Client Protocol. The prompt says what happens:
+`fake_agent.py claude -p …` speaks stream-json, and without `-p` it is a program for a terminal that runs its hooks;
+`fake_agent.py codex …` speaks the app-server's JSON-RPC, and any other name the Agent Client Protocol. What the prompt says:
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
 [[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import time
+import tty
 import uuid
 from typing import Any
 
@@ -228,6 +229,108 @@ class FakeClaude(FakeAgent):
         return False
 
 
+class FakeClaudeWindow(FakeAgent):
+    """Claude's own screen: it reads keys, runs the hooks of `--settings`, and asks beside the hook that waits for an answer."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__()
+        cut = words.index("--") if "--" in words else len(words)
+        given = dict(itertools.pairwise(words[:cut]))
+        self.prompt = words[cut + 1] if cut + 1 < len(words) else ""
+        self.session = given.get("--resume") or given["--session-id"]
+        with open(given["--settings"]) as file:
+            self.hooks = json.load(file)["hooks"]
+        self.folder = os.path.join(os.environ["HOME"], ".claude", "projects", "fake")
+        self.number = 0
+
+    def serve(self) -> None:
+        tty.setcbreak(0)
+        self.show("\x1b[?2004hwelcome")
+        self.event("SessionStart", source="startup")
+        text = self.prompt
+        while True:
+            if text:
+                self.turn(text)
+            text = self.typed()
+
+    def typed(self) -> str:
+        """A prompt, up to the enter that is a key of its own and not a part of what was pasted."""
+        text = ""
+        while not text.endswith("\r") or ("\x1b[200~" in text and "\x1b[201~" not in text):
+            text += os.read(0, 1 << 16).decode().replace("\n", "\r")
+        return re.sub(r"\x1b\[20[01]~", "", text).strip("\r")
+
+    def turn(self, prompt: str) -> None:
+        os.makedirs(self.folder, exist_ok=True)
+        open(os.path.join(self.folder, f"{self.session}.jsonl"), "a").close()
+        self.event("UserPromptSubmit", prompt=prompt)
+        if self.act(prompt) == "completed":
+            self.event("Stop", last_assistant_message="Hello.", background_tasks=[])
+
+    def event(self, name: str, **payload: Any) -> None:
+        for hook in self.run_hooks(name, payload):
+            hook.wait(60)
+
+    def run_hooks(self, name: str, payload: Record) -> list[subprocess.Popen[bytes]]:
+        given = {"session_id": self.session, "cwd": os.getcwd(), "hook_event_name": name, **payload}
+        started = []
+        for group in self.hooks.get(name, []):
+            for hook in group["hooks"]:
+                process = subprocess.Popen(
+                    ["/bin/sh", "-c", hook["command"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+                assert process.stdin is not None
+                process.stdin.write(json.dumps(given, indent=1).encode())
+                process.stdin.close()
+                started.append(process)
+        return started
+
+    def show(self, text: str) -> None:
+        sys.stdout.write(f"{text}\r\n")
+        sys.stdout.flush()
+
+    def say(self, text: str) -> None:
+        self.show(text)
+
+    def next(self, seconds: float | None = None) -> Record | None:
+        ready = select.select([0], [], [], seconds)[0]
+        return {"key": os.read(0, 64).decode()} if ready else None
+
+    def is_interrupt(self, message: Record) -> bool:
+        return str(message["key"]) == "\x1b"
+
+    def tool(self, command: str) -> str:
+        self.number += 1
+        ident = f"toolu_{self.session}_{self.number}"
+        self.event("PreToolUse", tool_name="Bash", tool_input={"command": command}, tool_use_id=ident)
+        return ident
+
+    def ask(self, command: str) -> bool:
+        call = {"tool_name": "Bash", "tool_input": {"command": command}}
+        ident = self.tool(command)
+        hooks = self.run_hooks("PermissionRequest", call)
+        self.show(f"allow {command}? y/n")
+        allowed = self.decision(hooks)
+        for hook in hooks:
+            hook.terminate()
+            hook.wait(60)
+        self.event("PostToolUse", **call, tool_use_id=ident, tool_response={})
+        return allowed
+
+    def decision(self, hooks: list[subprocess.Popen[bytes]]) -> bool:
+        """By a key, or by the first hook that prints one."""
+        outputs = [hook.stdout for hook in hooks if hook.stdout is not None]
+        while True:
+            for ready in select.select([0, *outputs], [], [])[0]:
+                if ready == 0:
+                    return os.read(0, 64) == b"y"
+                printed = ready.read()
+                outputs.remove(ready)
+                if printed:
+                    decision = json.loads(printed)["hookSpecificOutput"]["decision"]
+                    return bool(decision["behavior"] == "allow")
+
+
 class FakeCodex(FakeAgent):
     def __init__(self, words: list[str]) -> None:
         super().__init__()
@@ -374,5 +477,5 @@ class FakeAcp(FakeAgent):
 
 
 if __name__ == "__main__":
-    programs = {"claude": FakeClaude, "codex": FakeCodex}
+    programs = {"claude": FakeClaude if "-p" in sys.argv else FakeClaudeWindow, "codex": FakeCodex}
     programs.get(sys.argv[1], FakeAcp)(sys.argv[2:]).serve()  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from imi_monitor.model.errors import Refused
 from imi_monitor.runs import follower, launch_folder, launcher, run_recovery
 from imi_monitor.runs.launch_folder import LaunchFolder
 from imi_monitor.runs.run_ingest import RunIngest
+from imi_monitor.runs.ways import task_way
 from imi_monitor.store import db, runs
 from tests.helpers import wait_for
 from tests.limits import wait_pid
@@ -153,12 +154,12 @@ def test_a_starter_killed_before_the_keeper_leaves_an_ended_run_without_a_claim(
     assert (row["status"], row["detail"]) == ("failed", "the process that started it died before the agent ran")
     assert world.imi("claims", "--json").data["claims"] == []
     with pytest.raises(Refused, match=r"its start was given up"):
-        launcher._spawn_keeper(world.folder(queued))  # a late keeper finds the gate shut
+        task_way.start(world.folder(queued))  # a late keeper finds the gate shut
     assert not family(queued)
 
 
 def test_a_starter_killed_after_the_keeper_leaves_an_agent_that_is_adopted(world: RunWorld, queued: str) -> None:
-    die_after(lambda _connection, row: launcher._spawn_keeper(world.folder(row.id)))
+    die_after(lambda _connection, row: task_way.start(world.folder(row.id)))
     assert family(queued)
     connection = db.connect(registry(), create=False)
     run_recovery.recover(connection)

@@ -278,7 +278,7 @@ def test_a_run_outside_of_a_repository_works_in_its_folder(world: RunWorld, own_
         (["start", "claude", "--prompt", "x", "--label", "a"], 2, "--label takes KEY=VALUE"),
         (["start", "claude", "--prompt", "x", "--new", "login"], 2, "--new takes TYPE/NAME"),
         (["start", "claude", "--prompt", "x", "--in", "nowhere"], 1, "no worktree 'nowhere'"),
-        (["start", "claude", "--prompt", "x", "--way", "window"], 2, "--way 'window' is unknown: use one of task"),
+        (["start", "claude", "--prompt", "x", "--way", "pipe"], 2, "--way 'pipe' is unknown: use one of window, task"),
         (["answer", "abc", "yes"], 1, "no run 'abc'"),
         (["say", "abc"], 2, "imi say needs a text"),
         (["interrupt", "abc"], 1, "no run 'abc'"),

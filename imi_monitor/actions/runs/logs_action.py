@@ -87,7 +87,7 @@ class _OutputReader:
                 raise Refused(
                     f"the output of {row.short} is gone: its folder {safe(row.folder)} was removed", code="missing"
                 ) from error
-        self._reader = providers.by_name(row.program).reader()
+        self._reader = providers.by_name(row.program).reader(row.way)
         self._position = 0
 
     def read(self) -> list[AgentEvent]:

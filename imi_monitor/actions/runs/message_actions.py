@@ -7,7 +7,8 @@ from imi_monitor.actions.runs import run_lookup
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import MOST_PROMPT, NO, YES
 from imi_monitor.model.text import safe
-from imi_monitor.runs import launch_folder, providers
+from imi_monitor.runs import launch_folder, providers, window_input
+from imi_monitor.runs.provider import WINDOW
 from imi_monitor.store import db, runs
 
 TYPE_CHECKING = False
@@ -66,7 +67,10 @@ class AnswerAction(Action):
         if not db.transact(context.connection, runs.answer_ask, row.seq, asked.id, text[:200], by):
             raise _too_late(asked)
         try:
-            folder.send([message])
+            if row.way == WINDOW:
+                folder.answer(asked.id, message)
+            else:
+                folder.send([message])
         except (ImiError, OSError):
             db.transact(context.connection, runs.withdraw_answer, row.seq, asked.id)
             raise
@@ -115,6 +119,9 @@ class InterruptAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         row = run_lookup.find_run(context, request.text("name"))
         run_lookup.refuse_over(row)
+        if row.way == WINDOW:
+            window_input.interrupt(row, _read(row))
+            return Outcome([f"pressed escape in the window of {row.short}"], {"run": row.id})
         messages = providers.by_name(row.program).interrupt(_read(row))
         if not messages:
             raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")
@@ -126,7 +133,10 @@ def say(context: Context, row: RunRow, text: str) -> None:
     """Send a follow-up prompt to the agent of an open run."""
     run_lookup.follow(context)
     run_lookup.refuse_over(row)
-    launch_folder.folder_of(row.id).send(providers.by_name(row.program).say(_read(row), text))
+    if row.way == WINDOW:
+        window_input.say(row, _read(row), text)
+    else:
+        launch_folder.folder_of(row.id).send(providers.by_name(row.program).say(_read(row), text))
 
 
 def _text(request: Request) -> str:
@@ -169,14 +179,14 @@ def _choice(row: RunRow, record: dict[str, object], text: str) -> str:
 
 
 def _choices(row: RunRow, record: dict[str, object]) -> tuple[str, ...]:
-    reader = providers.by_name(row.program).reader()
+    reader = providers.by_name(row.program).reader(row.way)
     reader.add_record(record, 0, row.created_at)
     return next(iter(reader.asks.values())).choices if reader.asks else ()
 
 
 def _read(row: RunRow) -> StreamReader:
     """The reader of the run's output, at its end."""
-    folder, reader, position = launch_folder.folder_of(row.id), providers.by_name(row.program).reader(), 0
+    folder, reader, position = launch_folder.folder_of(row.id), providers.by_name(row.program).reader(row.way), 0
     while data := folder.read_output(position, 1 << 20):
         end = data.rfind(b"\n") + 1 or len(data)
         for line in data[:end].splitlines(keepends=True):

@@ -73,7 +73,8 @@ def run_data(one: RunRow, asks: list[AskRow] | None = None) -> dict[str, object]
     plain = {name: getattr(one, name) for name in one.__dataclass_fields__ if name not in ("seq", "launch")}
     launch = json.loads(one.launch)
     shown = {
-        name: launch.get(name) for name in ("mode", "model", "flags", "dangerous", "base", "task", "labels", "parent")
+        name: launch.get(name)
+        for name in ("mode", "model", "flags", "dangerous", "base", "task", "labels", "parent", "holder")
     }
     questions = [
         {"id": each.id, "tool": each.tool, "text": each.text, "asked_at": each.asked_at} for each in asks or []

@@ -14,8 +14,20 @@ from imi_monitor.model import names
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, MOST_PROMPT, PLAN, QUEUED
 from imi_monitor.model.text import safe
-from imi_monitor.runs import follower, launcher, provider, providers, run_claim, run_folder, run_limit, run_stop
-from imi_monitor.runs.provider import TASK, Spec
+from imi_monitor.runs import (
+    follower,
+    launch_folder,
+    launcher,
+    provider,
+    providers,
+    run_claim,
+    run_folder,
+    run_limit,
+    run_stop,
+    ways,
+)
+from imi_monitor.runs.provider import TASK, WINDOW, Spec
+from imi_monitor.runs.run_plan import RUN_VARIABLE
 from imi_monitor.store import db, runs
 
 TYPE_CHECKING = False
@@ -23,6 +35,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
+    from imi_monitor.runs.provider import Provider
     from imi_monitor.runs.run_plan import RunPlan
     from imi_monitor.store.claim_requests import ClaimAnswer
     from imi_monitor.store.runs import RunRow
@@ -34,12 +47,20 @@ _MODES = (
     Option(PLAN, "only read and plan"),
 )
 _PROMPT_FILE = Option("prompt-file", "read the prompt from a file; - for the standard input", value="FILE")
+_WAY = Option(
+    "way",
+    "window (its own screen in a tmux window, a Zellij tab or dtach) or task (no terminal); default: a window inside of tmux"
+    " or Zellij",
+    value="WAY",
+    choices=provider.WAYS,
+)
+_WINDOWS = {"tmux": "window of tmux", "zellij": "tab of Zellij", "dtach": "terminal of dtach"}
 _OPTIONS = (
     Option("prompt", "what the agent is to do", value="TEXT", needed=True),
     _PROMPT_FILE,
     Option("in", "the worktree to work in; default: the one around you", value="NAME", label="Worktree"),
     Option("new", "make a worktree for it first: feat/NAME, fix/NAME", value="TYPE/NAME", label="New worktree"),
-    Option("way", "how the agent is held: task (no terminal)", value="WAY", choices=provider.WAYS),
+    _WAY,
     Option("as", "the name of the agent; default: the program and the run's id", value="NAME", label="Agent"),
     Option("task", "the task of its claim", value="TASK"),
     Option("model", "the model, as the program names it", value="MODEL"),
@@ -61,8 +82,9 @@ class StartAction(Action):
     help = "start an agent with a prompt"
     more = (
         "Without --in and --new the agent works in the worktree around you, else in its run folder alone. The worktree is"
-        " claimed for it until it ends. The agent runs without a terminal and goes on whatever happens to imi: `imi runs`"
-        " shows what it does, `imi answer` answers its questions, `imi logs -f` follows it. More than `runs.at_once` agents"
+        " claimed for it until it ends. Inside of tmux or Zellij it has its own screen in a new window or tab (`imi attach`"
+        " goes there), else it runs without a terminal; it goes on whatever happens to imi. `imi runs` shows what it does,"
+        " `imi answer` answers its questions, `imi logs -f` follows it. More than `runs.at_once` agents"
         " wait in the queue. Words behind -- go to the program unchanged; only there it can be allowed everything."
     )
     key = "greater_than_sign"
@@ -102,11 +124,13 @@ class StartAction(Action):
         mode = {ASK: "asks for permissions", EDITS: "edits files without asking", PLAN: "only reads and plans"}
         claimed = new is not None or (found is not None and not found.is_main)
         held = ["claims it until the agent ends"] if claimed else []
-        return [f"starts {request.text('program')} {where}, without a terminal", *held, f"it {mode[_mode(request)]}"]
+        holder = _holder(request, providers.by_name(str(request.text("program"))))
+        how = "without a terminal" if holder is None else f"in a new {_WINDOWS[holder['way']]}"
+        return [f"starts {request.text('program')} {where}, {how}", *held, f"it {mode[_mode(request)]}"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         if "continue" in request.values:
-            return _continue(context, request, request.text("continue"))
+            return resume(context, request, request.text("continue"))
         self.refuse(context, request)
         prompt = _prompt(request)
         assert prompt is not None
@@ -122,7 +146,7 @@ class ResumeAction(Action):
     in_menus = True
     requires = ("folder",)
     arguments = (run_lookup.MAYBE_RUN,)
-    options = (Option("prompt", "what to do next", value="TEXT"), _PROMPT_FILE)
+    options = (Option("prompt", "what to do next", value="TEXT"), _PROMPT_FILE, _WAY)
     dialog_options = ("prompt",)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
@@ -130,7 +154,7 @@ class ResumeAction(Action):
         return [f"resumes the session of {row.short} ({safe(row.agent_id)}), which is {row.shown_state}"]
 
     def run(self, context: Context, request: Request) -> Outcome:
-        return _continue(context, request, request.text("name"))
+        return resume(context, request, request.text("name"))
 
 
 def _prompt(request: Request) -> str | None:
@@ -196,10 +220,11 @@ def _look(context: Context, request: Request, name: str) -> None:
     wanted = providers.by_name(name)
     found = provider.find_program(wanted)
     flags = tuple(_flags(request))
-    wanted.start(Spec(found, "", "", "", _mode(request), request.text("model"), flags))  # refuses what it cannot do
-    way = request.text("way")
-    if way is not None and way not in provider.WAYS:
-        raise UsageError(f"--way {safe(way)!r} is unknown: use one of {', '.join(provider.WAYS)}", code="bad-option")
+    _refuse_unknown_way(request)
+    spec = Spec(found, "", "", "", _mode(request), request.text("model"), flags)
+    provider.launch_of(
+        wanted, spec, TASK if _holder(request, wanted) is None else WINDOW, ""
+    )  # refuses what it cannot do
     _labels(request)
     claim_options.short_text(request, "task")
     agent = request.text("as")
@@ -208,6 +233,21 @@ def _look(context: Context, request: Request, name: str) -> None:
         raise UsageError(f"agent {safe(agent or '')!r} {problem}", code="bad-agent")
     if request.text("in") is not None and request.text("new") is not None:
         raise UsageError("give --in or --new, not both", code="bad-option")
+
+
+def _refuse_unknown_way(request: Request) -> None:
+    way = request.text("way")
+    if way is not None and way not in provider.WAYS:
+        raise UsageError(f"--way {safe(way)!r} is unknown: use one of {', '.join(provider.WAYS)}", code="bad-option")
+
+
+def _holder(request: Request, wanted: Provider) -> dict[str, str] | None:
+    """What will hold the agent's window; None: it runs without a terminal."""
+    way = request.text("way")
+    if way == WINDOW:
+        return ways.needed_holder()
+    # an agent that starts another one is no person who would look at a window
+    return None if way == TASK or RUN_VARIABLE in os.environ or not wanted.has_window else ways.find_holder()
 
 
 def _mode(request: Request) -> str:
@@ -239,17 +279,20 @@ def _begin(
 ) -> Outcome:
     from imi_monitor.runs.run_plan import RUN_VARIABLE, RunPlan
 
+    wanted, folder = providers.by_name(name), launch_folder.folder_of(spec.session)
+    holder = _holder(request, wanted)
     agent = request.text("as") or (before.agent_id if before else f"{name}-{spec.session[:8]}")
     claimed = _claimed(context, request, found, agent, spec)
     repository = found.repository if found else None
     plan = RunPlan(
         id=spec.session,
         program=name,
-        way=TASK,
+        way=TASK if holder is None else WINDOW,
         agent=agent,
         user=context.agent(request),
         spec=spec,
-        launch=providers.by_name(name).start(spec),
+        launch=provider.launch_of(wanted, spec, TASK if holder is None else WINDOW, folder.path),
+        holder=holder,
         home=run_folder.home_of(repository, context.settings.text("runs.home")),
         refuse_claim=lambda answer: _refuse_claim(found, answer, agent, spec),
         target=ownership.claim_target(context, found) if found and claimed else None,
@@ -305,15 +348,17 @@ def _outcome(context: Context, run_id: str, plan: RunPlan) -> Outcome:
     return Outcome([*lines, f"follow  imi logs {row.short} -f"], data, warnings=warnings)
 
 
-def _continue(context: Context, request: Request, name: str | None) -> Outcome:
+def resume(context: Context, request: Request, name: str | None, default: str = _GO_ON) -> Outcome:
+    """Take up the session of an ended run; `default`: the prompt if none is given, which may be empty in a window."""
     before = _ended(context, name)
+    _refuse_unknown_way(request)
     left = run_stop.list_left_behind([before]).get(before.id)
     if left:  # one of them may still write the session
         shown = ", ".join(f"{safe(name)} ({pid})" for pid, name in left[:5])
         raise Refused(
             f"{before.short} left {shown} behind: end them with `imi stop {before.short}`", code="left-behind"
         )
-    prompt = _prompt(request) or _GO_ON
+    prompt = _prompt(request) or default
     spec = launcher.spec_of(before, prompt)
     found = None
     if before.worktree_name is not None:

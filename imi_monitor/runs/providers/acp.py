@@ -10,7 +10,7 @@ from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
 from imi_monitor.model.text import safe
-from imi_monitor.runs.provider import Launch, Message, Spec
+from imi_monitor.runs.provider import WINDOW, Launch, Message, Spec, silent_reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 _HELLO, _OPEN, _PROMPT = "imi-hello", "imi-session", "imi-prompt"  # as in sources.agents.acp_stream
 _WANTED = {YES: "allow_once", NO: "reject_once"}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnScreen:
+    """The options of its own screen: before the prompt, of a session to take up, of a new session's id."""
+
+    prompt: str
+    resume: str
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,7 @@ class AcpProgram:
     env: dict[str, str] = field(default_factory=dict)
     model: str = ""  # the option that names a model
     dangerous: tuple[str, ...] = ()
+    window: OwnScreen | None = None
 
 
 PROGRAMS = {
@@ -44,12 +54,14 @@ PROGRAMS = {
         },
         model="--model",
         dangerous=("yolo", "--yolo", "-y"),
+        window=OwnScreen("--prompt-interactive=", "--resume", "--session-id"),
     ),
     "opencode": AcpProgram(
         "npm install -g opencode-ai",
         ("acp",),
         # without a setting of its own it asks for nothing
         env={"OPENCODE_PERMISSION": '{"edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"}'},
+        window=OwnScreen("--prompt=", "--session"),
     ),
     "copilot": AcpProgram(
         "npm install -g @github/copilot",
@@ -68,6 +80,7 @@ class AcpProvider:
     def __init__(self, name: str, program: AcpProgram) -> None:
         self.name = name
         self.install = program.install
+        self.has_window = program.window is not None
         self._program = program
 
     def start(self, spec: Spec) -> Launch:
@@ -83,7 +96,21 @@ class AcpProvider:
         dangerous = tuple(word for word in spec.flags if word.rpartition("=")[2] in one.dangerous)
         return Launch(argv, spec.resumes, (hello,), dangerous=dangerous, env=one.env)
 
-    def reader(self) -> StreamReader:
+    def window(self, spec: Spec, folder: str) -> Launch:
+        own = self._program.window
+        if own is None:
+            raise UsageError(f"imi cannot start {self.name} in a window: use --way task", code="bad-option")
+        task = self.start(spec)
+        options = task.argv[1 + len(self._program.argv) :]
+        resumes = (own.resume, spec.resumes) if spec.resumes is not None else ()
+        known = (own.session, spec.session) if own.session and not resumes else ()
+        session = spec.resumes or (spec.session if own.session else None)
+        argv = (spec.program, *resumes, *known, *options)
+        return Launch(argv, session, dangerous=task.dangerous, env=task.env, prompt=(own.prompt,))
+
+    def reader(self, way: str) -> StreamReader:
+        if way == WINDOW:
+            return silent_reader()
         from imi_monitor.sources.agents.acp_stream import AcpStream
 
         return AcpStream()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 
+from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
-from imi_monitor.runs.provider import Launch, Message, Spec
+from imi_monitor.runs import provider
+from imi_monitor.runs.provider import WINDOW, Launch, Message, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +30,23 @@ _DUPLEX = (
     "stdio",
 )
 _QUESTION = "AskUserQuestion"
+_SETTINGS = "settings.json"
+_ASKS = "PermissionRequest"
+_ANSWER_SECONDS = 7 * 86_400
+_WITH_MATCHER = ("PreToolUse", _ASKS, "PostToolUse", "PostToolUseFailure")
+_EVENTS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    *_WITH_MATCHER,
+    "Notification",
+    "Stop",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
+)
 
 
 def make() -> ClaudeProvider:
@@ -36,19 +56,22 @@ def make() -> ClaudeProvider:
 class ClaudeProvider:
     name = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
+    has_window = True
 
     def start(self, spec: Spec) -> Launch:
-        session, known = spec.session, ("--session-id", spec.session)
-        if spec.resumes is not None:
-            session = spec.resumes
-            # without a transcript it was killed before its first prompt: the same id is free for a new start
-            known = ("--resume" if has_transcript(session) else "--session-id", session)
-        model = ("--model", spec.model) if spec.model else ()
-        argv = (spec.program, *_DUPLEX, "--permission-mode", _MODES[spec.mode], *known, *model, *spec.flags)
-        dangerous = tuple(one for one in spec.flags if one.rpartition("=")[2] in _DANGEROUS)
-        return Launch(argv, session, (_prompt(spec.prompt, session),), dangerous=dangerous)
+        argv, session = _command(spec, *_DUPLEX)
+        return Launch(argv, session, (_prompt(spec.prompt, session),), dangerous=_dangerous(spec))
 
-    def reader(self) -> StreamReader:
+    def window(self, spec: Spec, folder: str) -> Launch:
+        argv, session = _command(spec, "--settings", os.path.join(folder, _SETTINGS))
+        files = {_SETTINGS: json_writer.dumps(_hooks(folder))}
+        return Launch(argv, session, dangerous=_dangerous(spec), prompt=("--", ""), files=files)
+
+    def reader(self, way: str) -> StreamReader:
+        if way == WINDOW:
+            from imi_monitor.sources.agents.claude.hook_stream import ClaudeHookStream
+
+            return ClaudeHookStream()
         from imi_monitor.sources.agents.claude.stream import ClaudeStream
 
         return ClaudeStream()
@@ -57,16 +80,19 @@ class ClaudeProvider:
         return None  # the prompt is its opening
 
     def answer(self, record: Message, text: str) -> Message:
-        request = record.get("request")
+        hook = record.get("hook")
+        request = record.get("request") if hook is None else hook
         if not isinstance(request, dict):
             raise Refused("its question cannot be read any more: answer it in the program", code="no-question")
-        given = request.get("input")
+        given = request.get("input" if hook is None else "tool_input")
         if request.get("tool_name") == _QUESTION:
             decision: Message = {"behavior": "allow", "updatedInput": _chosen(given, text)}
         elif text == YES:
             decision = {"behavior": "allow", "updatedInput": given}
         else:
             decision = {"behavior": "deny", "message": "the user refused it" if text == NO else text}
+        if hook is not None:
+            return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
         response = {"subtype": "success", "request_id": record.get("request_id"), "response": decision}
         return {"type": "control_response", "response": response}
 
@@ -94,6 +120,34 @@ def _prompt(text: str, session: str) -> Message:
     content = [{"type": "text", "text": text}]
     message = {"role": "user", "content": content}
     return {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": session, "uuid": new_id()}
+
+
+def _command(spec: Spec, *way: str) -> tuple[tuple[str, ...], str]:
+    """The command line without the prompt, and the id of the session."""
+    session, known = spec.session, ("--session-id", spec.session)
+    if spec.resumes is not None:
+        session = spec.resumes
+        # without a transcript it was killed before its first prompt: the same id is free for a new start
+        known = ("--resume" if has_transcript(session) else "--session-id", session)
+    model = ("--model", spec.model) if spec.model else ()
+    return (spec.program, *way, "--permission-mode", _MODES[spec.mode], *known, *model, *spec.flags), session
+
+
+def _dangerous(spec: Spec) -> tuple[str, ...]:
+    return tuple(one for one in spec.flags if one.rpartition("=")[2] in _DANGEROUS)
+
+
+def _hooks(folder: str) -> Message:
+    """Settings for one run, beside the user's own: hooks that write to its output; the asking one waits for the answer."""
+    program = os.path.join(os.path.dirname(os.path.abspath(provider.__file__)), "run-hook.sh")
+
+    def group(event: str) -> Message:
+        wait = " wait" if event == _ASKS else ""
+        command = f"/bin/sh {shlex.quote(program)} {shlex.quote(folder)}{wait}"
+        handler = {"type": "command", "command": command, "timeout": _ANSWER_SECONDS if wait else 5}
+        return {**({"matcher": "*"} if event in _WITH_MATCHER else {}), "hooks": [handler]}
+
+    return {"hooks": {event: [group(event)] for event in _EVENTS}}
 
 
 def _control(kind: str) -> Message:

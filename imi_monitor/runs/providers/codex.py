@@ -5,7 +5,7 @@ from __future__ import annotations
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
-from imi_monitor.runs.provider import Launch, Message, Spec
+from imi_monitor.runs.provider import WINDOW, Launch, Message, Spec, silent_reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def make() -> CodexProvider:
 class CodexProvider:
     name = "codex"
     install = "npm install -g @openai/codex"
+    has_window = True
 
     def start(self, spec: Spec) -> Launch:
         settings: Message = {"cwd": spec.cwd, "approvalPolicy": "on-request", "sandbox": _SANDBOX[spec.mode]}
@@ -40,7 +41,17 @@ class CodexProvider:
         dangerous = tuple(one for one in spec.flags if any(word in one for word in _DANGEROUS))
         return Launch((spec.program, "app-server", *spec.flags), spec.resumes, opening, dangerous=dangerous)
 
-    def reader(self) -> StreamReader:
+    def window(self, spec: Spec, folder: str) -> Launch:
+        resumes = ("resume", spec.resumes) if spec.resumes is not None else ()
+        mode = ("-a", "on-request", "-s", _SANDBOX[spec.mode])
+        model = ("--model", spec.model) if spec.model else ()
+        dangerous = tuple(one for one in spec.flags if any(word in one for word in _DANGEROUS))
+        argv = (spec.program, *resumes, *mode, *model, *spec.flags)
+        return Launch(argv, spec.resumes, dangerous=dangerous, prompt=("--", ""))
+
+    def reader(self, way: str) -> StreamReader:
+        if way == WINDOW:
+            return silent_reader()
         from imi_monitor.sources.agents.codex.stream import CodexStream
 
         return CodexStream()

@@ -89,6 +89,13 @@ def tool_of(block: JsonObject, cwd: str | None) -> ToolCall:
     return ToolCall(name, _target(name, fields.table(block.get("input")), cwd), fields.text(block.get("id"), 200))
 
 
+def choices_of(block: JsonObject) -> tuple[str, ...]:
+    """The options of the first question."""
+    first = next(iter(rows(fields.table(block.get("input")).get("questions"))), {})
+    labels = (fields.text(one.get("label"), 200) for one in rows(first.get("options")))
+    return tuple(one for one in labels if one)
+
+
 def question_of(block: JsonObject) -> str | None:
     """The text of a question to the person."""
     questions = rows(fields.table(block.get("input")).get("questions"))

@@ -102,7 +102,7 @@ class ClaudeStream(StreamReader):
         tool = records.tool_of(block, self._reducer.cwd)
         asked = records.question_of(block) if tool.name == QUESTION else None
         text = f"question: {asked}" if asked else f"permission for {tool}"
-        choices = _labels(block) if asked else (YES, NO)
+        choices = records.choices_of(block) if asked else (YES, NO)
         self.open(Question(ident, tool.name, text, at, position, choices))
         if tool.id is not None:
             self._calls[tool.id] = ident
@@ -146,10 +146,3 @@ def _tokens(usage: JsonObject) -> tuple[int, int, int] | None:
         return sum(fields.number(one.get(name)) or 0 for one in tables for name in names)
 
     return add("inputTokens", "cacheCreationInputTokens"), add("outputTokens"), add("cacheReadInputTokens")
-
-
-def _labels(block: JsonObject) -> tuple[str, ...]:
-    """The options of the first question."""
-    first = next(iter(records.rows(fields.table(block.get("input")).get("questions"))), {})
-    labels = (fields.text(one.get("label"), 200) for one in records.rows(first.get("options")))
-    return tuple(one for one in labels if one)

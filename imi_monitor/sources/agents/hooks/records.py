@@ -167,11 +167,10 @@ def parse(name: str, ns: int, data: bytes) -> HookRecord | None:
         return None
     payload = fields.record(body) or {}
     env = dict(line.partition("=")[::2] for line in lines[1:])
-    translate = _TRANSLATE.get(words[2])
     session = fields.text(payload.get("session_id"), 200) or (
         env.get("GEMINI_SESSION_ID") if words[2] == "gemini" else None
     )
-    if translate is None or not session:
+    if words[2] not in _TRANSLATE or not session:
         return None
     parent_pid = _count(words[3]) if len(words) > 3 else None
     pane = env.get("ZELLIJ_PANE_ID")
@@ -181,16 +180,32 @@ def parse(name: str, ns: int, data: bytes) -> HookRecord | None:
         words[2],
         fields.text(payload.get("hook_event_name"), 80) or "?",
         session,
-        cwd=fields.path(payload.get("cwd")),
         pid=(_count(env.get("CLAUDE_PID")) if words[2] == "claude" else parent_pid),
         host=env.get("host", ""),
-        helper=fields.text(payload.get("agent_id"), 200),
-        model=fields.text(payload.get("model"), 100),
-        planning=payload.get("permission_mode") == "plan",
         tmux=env.get("TMUX_PANE") or None,
         zellij=f"{env.get('ZELLIJ_SESSION_NAME', '')}:{pane}" if pane else None,
     )
-    return translate(raw, payload)
+    return _of_payload(raw, payload)
+
+
+def of_claude(name: str, at: str, payload: Mapping[str, Any]) -> HookRecord | None:
+    """The event that Claude gives a hook, received at this time; None if it names no session."""
+    session, when = fields.text(payload.get("session_id"), 200), times.parse(at)
+    if session is None or when is None:
+        return None
+    event = fields.text(payload.get("hook_event_name"), 80) or "?"
+    return _of_payload(HookRecord(name, int(when.timestamp() * 1e9), "claude", event, session), payload)
+
+
+def _of_payload(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
+    known = replace(
+        raw,
+        cwd=fields.path(payload.get("cwd")),
+        helper=fields.text(payload.get("agent_id"), 200),
+        model=fields.text(payload.get("model"), 100),
+        planning=payload.get("permission_mode") == "plan",
+    )
+    return _TRANSLATE[raw.cli](known, payload)
 
 
 # -- Claude, and Codex with the same events ---------------------------------------------------------------------------

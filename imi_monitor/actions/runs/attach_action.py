@@ -1,0 +1,94 @@
+"""`imi attach`: go to the own screen of a started agent; one without a terminal is continued in a window."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from imi_monitor import programs
+from imi_monitor.actions.action import Action, Option, Outcome, Request
+from imi_monitor.actions.runs import run_lookup, start_action
+from imi_monitor.model.agent import RESTING
+from imi_monitor.model.errors import Refused
+from imi_monitor.runs import launch_folder, providers, run_stop, ways
+from imi_monitor.runs.provider import TASK, WINDOW
+from imi_monitor.runs.run_ingest import RunIngest
+from imi_monitor.store import db, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.context import Context
+    from imi_monitor.store.runs import RunRow
+
+
+_RECORD_SECONDS = 10.0
+
+
+class AttachAction(Action):
+    words = ("attach",)
+    group = "Agents"
+    label = "Attach"
+    help = "go to the own screen of a started agent"
+    more = (
+        "Inside of its tmux or Zellij its window gets the focus; elsewhere this terminal shows it. An agent without a"
+        " terminal has no screen: with --take-over its process is ended, in the middle of its turn if there is one, and its"
+        " session is continued in a window. Two processes never write to one session."
+    )
+    examples = (("imi attach 1b2c3d4e", "show the window of this run"),)
+    arguments = (run_lookup.MAYBE_RUN,)
+    options = (Option("take-over", "end an agent without a terminal and continue its session in a window"),)
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        row = run_lookup.find_run(context, request.text("name"))
+        if row.way == TASK:
+            return _take_over(context, request, row)
+        run_lookup.refuse_over(row)
+        folder = launch_folder.folder_of(row.id)
+        way = ways.of(folder)
+        if way.focus(folder):
+            return Outcome([f"{row.short}: its window has the focus"], {"run": row.id})
+        command, where = way.attach_command(folder)
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise Refused(f"this is no terminal: `imi attach {row.short}` needs one", code="no-terminal")
+        # inside of another multiplexer it is shown within that one
+        env = {name: value for name, value in programs.users_environment().items() if name not in ("TMUX", "ZELLIJ")}
+        subprocess.run(command, cwd=where, env=env, check=False)
+        return Outcome([f"left the window of {row.short}"], {"run": row.id})
+
+
+def _take_over(context: Context, request: Request, row: RunRow) -> Outcome:
+    if not request.flag("take-over"):
+        turn = "" if row.state in RESTING or not row.is_open else ", which ends its turn"
+        raise Refused(
+            f"{row.short} runs without a terminal: `imi attach {row.short} --take-over` continues its session in a"
+            f" window{turn}",
+            code="no-terminal",
+        )
+    if os.environ.get("IMI_RUN_ID") == row.id:
+        raise Refused("an agent cannot take its own run over", code="own-run")
+    if not providers.by_name(row.program).has_window:
+        raise Refused(f"imi cannot start {row.program} in a window", code="no-window")
+    ways.needed_holder()  # before anything is ended
+    goes_on = row.state not in RESTING
+    if row.is_open:
+        run_lookup.refuse_over(row)
+        run_stop.stop(context.connection, row, context.agent(request))
+        _record_end(context, row)
+    again = Request(request.verb, {"way": WINDOW})
+    return start_action.resume(context, again, row.id, *(() if goes_on else ("",)))
+
+
+def _record_end(context: Context, row: RunRow) -> None:
+    """Return once the end is recorded, by this process or the follower."""
+    until = time.monotonic() + _RECORD_SECONDS
+    ingest = RunIngest(context.connection)
+    while (now := db.read(context.connection, runs.by_id, row.id)) is not None and now.is_open:
+        if time.monotonic() > until:
+            raise Refused(f"{row.short} is stopped, but its end is not recorded yet: try again", code="not-recorded")
+        ingest.update()
+        time.sleep(0.02)
+
+
+ACTIONS = (AttachAction(),)

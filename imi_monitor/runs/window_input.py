@@ -1,0 +1,71 @@
+"""What is typed into the window of a started agent: only where its hooks say what it does, so that no text answers a question."""
+
+from __future__ import annotations
+
+import time
+
+from imi_monitor.model.agent import UNKNOWN, WAITING, WORKING
+from imi_monitor.model.errors import Refused
+from imi_monitor.runs import launch_folder, ways
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.runs.launch_folder import LaunchFolder
+    from imi_monitor.sources.agents.stream_reader import StreamReader
+    from imi_monitor.store.runs import RunRow
+
+_BEFORE_ENTER = 0.5  # seconds; programs take an enter that comes at once for a part of the text
+_TAKEN_SECONDS = 3.0
+_TRIES = 2
+_PROMPT = b'"UserPromptSubmit"'
+_POLL_SECONDS = 0.05
+
+
+def say(row: RunRow, read: StreamReader, text: str) -> None:
+    """Type a prompt and submit it; Refused if the program did not take it."""
+    folder = launch_folder.folder_of(row.id)
+    _refuse_unknown(row, read)
+    way, size = ways.of(folder), _size(folder)
+    way.type(folder, text)
+    for _ in range(_TRIES):
+        time.sleep(_BEFORE_ENTER)
+        way.press(folder, "Enter")
+        if not read.turn_over or _took(folder, size):  # within a turn it is taken up later
+            return
+    raise Refused(f"it is typed, but not taken: look into its window with `imi attach {row.short}`", code="not-taken")
+
+
+def interrupt(row: RunRow, read: StreamReader) -> None:
+    """Press escape; Refused if no turn runs."""
+    folder = launch_folder.folder_of(row.id)
+    _refuse_unknown(row, read)
+    if read.state not in WORKING:
+        raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")
+    ways.of(folder).press(folder, "Escape")
+
+
+def _refuse_unknown(row: RunRow, read: StreamReader) -> None:
+    where = f"type it in its window: `imi attach {row.short}`"
+    if read.state in (None, UNKNOWN):
+        raise Refused(f"what {row.program} shows in its window is unknown: {where}", code="not-ready")
+    if read.state == WAITING:
+        raise Refused(
+            f"it asks a question, which a text would answer: `imi answer {row.short}`, or {where}", code="asks"
+        )
+
+
+def _size(folder: LaunchFolder) -> int:
+    position = 0
+    while data := folder.read_output(position, 1 << 20):
+        position += len(data)
+    return position
+
+
+def _took(folder: LaunchFolder, position: int) -> bool:
+    """Whether the program reports a new prompt after this place of its output."""
+    until = time.monotonic() + _TAKEN_SECONDS
+    while _PROMPT not in folder.read_output(position, 1 << 20):
+        if time.monotonic() > until:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True

@@ -1,0 +1,230 @@
+"""Agents in a window: the fake program in a real tmux, a real Zellij and a real dtach, through the whole of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import host
+from tests.helpers import imi_argv, wait_for
+from tests.mux.multiplexer_kit import RunTmux, tmux_server
+from tests.mux.zellij_kit import MISSING, WHY, touch, zellij_session
+from tests.runs.run_kit import RunWorld, family, kill_followers
+from tests.ui.pty_kit import Terminal
+
+
+@pytest.fixture
+def tmux(world: RunWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunTmux]:
+    with tmux_server(tmp_path, monkeypatch) as run:
+        yield run
+
+
+def window(tmux: RunTmux) -> str:
+    """What the second window shows."""
+    return tmux("capture-pane", "-p", "-t", ":1")
+
+
+def test_a_window_of_tmux_is_the_default_there(world: RunWorld, tmux: RunTmux) -> None:
+    before = tmux("display-message", "-p", "#{window_index}")
+    run = world.start("hi; there", "claude")
+    row = world.wait(run, "idle")
+    assert (row["way"], row["holder"], row["session"]) == ("window", "tmux", run)
+    assert tmux("list-windows", "-F", "#{window_name}").splitlines()[1:] == ["feat-x"]
+    assert tmux("display-message", "-p", "#{window_index}") == before, "the focus stays where it was"
+    assert "Hello." in window(tmux)
+    assert world.imi("claims", "--json").data["claims"][0]["pid"] == row["pid"]
+    hooks = [json.loads(line)["hook"] for line in Path(world.folder(run).file("out")).read_text().splitlines()]
+    assert [one["hook_event_name"] for one in hooks] == ["SessionStart", "UserPromptSubmit", "Stop"]
+    assert hooks[1]["prompt"] == "hi; there"
+    assert world.imi("attach", run).code == 0
+    assert tmux("display-message", "-p", "#{window_index}") == "1"
+    assert world.start("hi", "claude", "--way", "task", "--in", "app")
+    assert len(tmux("list-windows").splitlines()) == 2
+
+
+@pytest.mark.parametrize(("answer", "said"), [("yes", "allowed"), ("no", "denied")])
+def test_its_question_is_answered_by_the_hook(world: RunWorld, tmux: RunTmux, answer: str, said: str) -> None:
+    run = world.start("[[ask]]")
+    row = world.wait(run, "asks")
+    assert [one["text"] for one in row["asks"]] == ["permission for Bash touch x"]
+    refused = world.imi("say", run, "more")
+    assert refused.code == 1 and "a text would answer" in refused.err
+    assert world.imi("answer", run, answer).code == 0
+    assert world.wait(run, "idle")["asks"] == []
+    assert said in window(tmux)
+    late = world.imi("answer", run, "yes")
+    assert late.code == 1 and "asks nothing" in late.err
+
+
+def test_an_answer_in_the_window_closes_the_question(world: RunWorld, tmux: RunTmux) -> None:
+    run = world.start("[[ask]] [[ask]]")
+    first = world.wait(run, "asks")["asks"][0]["id"]
+    tmux("send-keys", "-t", ":1", "y")
+
+    def second_is_open() -> bool:
+        asks = world.run(run)["asks"]
+        return len(asks) == 1 and asks[0]["id"] != first
+
+    wait_for(second_is_open)
+    late = world.imi("answer", run, "yes", "--ask", first)
+    assert late.code == 1 and "too late" in late.err
+    assert world.imi("answer", run, "no").code == 0
+    world.wait(run, "idle")
+    assert "allowed" in window(tmux) and "denied" in window(tmux)
+
+
+def test_a_follow_up_is_typed_and_a_turn_interrupted(world: RunWorld, tmux: RunTmux) -> None:
+    run = world.start("hi")
+    world.wait(run, "idle")
+    assert world.imi("say", run, "two\nlines;").code == 0
+    hooks = [json.loads(line)["hook"] for line in Path(world.folder(run).file("out")).read_text().splitlines()]
+    prompts = [one["prompt"] for one in hooks if one["hook_event_name"] == "UserPromptSubmit"]
+    assert prompts[1:] == ["two\rlines;"]
+    world.wait(run, "idle")
+    assert world.imi("say", run, "[[slow]]").code == 0
+    world.wait(run, "works")
+    assert world.imi("interrupt", run).code == 0
+    wait_for(lambda: window(tmux).rstrip().splitlines()[-1].startswith("word"))
+
+
+def test_stop_ends_the_window_and_resume_opens_another(world: RunWorld, tmux: RunTmux) -> None:
+    run = world.start("[[tool]]")
+    world.wait(run, "works")
+    wait_for(lambda: len(family(run)) >= 2)
+    assert world.imi("stop", run).code == 0
+    row = world.wait(run, "cancelled")
+    assert not family(run) and len(tmux("list-windows").splitlines()) == 1
+    again = str(world.imi("resume", run, "--json").data["id"])
+    new = world.wait(again, "idle")
+    assert new["session"] == row["session"] and new["resumed_from"] == run and new["way"] == "window"
+
+
+@pytest.mark.parametrize("killed", ["agent", "keeper", "server", "window"])
+def test_what_is_killed_is_seen(world: RunWorld, tmux: RunTmux, killed: str) -> None:
+    # S2.21
+    run = world.start("[[ask]]")
+    world.wait(run, "asks")
+    born = json.loads(Path(world.folder(run).file("born.json")).read_text())
+    kill_followers()
+    if killed == "window":
+        tmux("kill-window", "-t", ":1")
+    else:
+        server = tmux("display-message", "-p", "#{pid}")
+        pid = {"agent": born["pid"], "keeper": born["keeper"], "server": int(server)}[killed]
+        os.kill(pid, signal.SIGKILL)
+    row = world.wait(run, "crashed")
+    assert row["asks"] == []
+    wait_for(lambda: host.start_time(born["pid"]) != born["started"])
+    world.imi("stop", run)
+    assert not family(run)
+    if killed == "server":
+        tmux("new-session", "-d", "-s", "one", "-x", "80", "-y", "24")
+    again = str(world.imi("resume", run, "--prompt", "hi", "--way", "task", "--json").data["id"])
+    assert world.wait(again, "idle")["session"] == row["session"]
+
+
+def test_a_long_prompt_and_an_odd_one_arrive_whole(world: RunWorld, tmux: RunTmux, tmp_path: Path) -> None:
+    odd = "-x '$(touch owned)' `x` ü\n;"
+    (tmp_path / "odd").write_text(odd)
+    run = str(world.imi("start", "claude", "--prompt-file", str(tmp_path / "odd"), "--json").data["id"])
+    world.wait(run, "idle")
+    assert prompt(world, run) == odd
+    (tmp_path / "long").write_text("x" * 200_000)
+    long = str(
+        world.imi("start", "claude", "--in", "app", "--prompt-file", str(tmp_path / "long"), "--json").data["id"]
+    )
+    world.wait(long, "idle")
+    assert prompt(world, long) == f"Read {world.folder(long).file('prompt.txt')} and do what it says."
+    assert Path(world.folder(long).file("prompt.txt")).read_text() == "x" * 200_000
+
+
+def prompt(world: RunWorld, run: str) -> str:
+    hooks = [json.loads(line)["hook"] for line in Path(world.folder(run).file("out")).read_text().splitlines()]
+    return next(str(one["prompt"]) for one in hooks if one["hook_event_name"] == "UserPromptSubmit")
+
+
+def test_a_window_that_cannot_be_opened_leaves_nothing(
+    world: RunWorld, tmux: RunTmux, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMUX", f"{tmp_path}/gone,1,0")
+    refused = world.imi("start", "claude", "--prompt", "hi", "--json").json
+    assert refused["code"] == "not-started" and "tmux failed" in refused["error"]
+    assert world.imi("claims", "--json").data["claims"] == []
+    assert not Path(world.folder(refused["data"]["id"]).file("env.json")).exists()
+
+
+def test_what_fails_at_its_start_can_be_read(world: RunWorld, tmux: RunTmux) -> None:
+    run = world.start("[[exit7]]")
+    assert world.wait(run, "crashed")["exit_code"] == 7
+    wait_for(lambda: "ended with exit status 7; press enter" in window(tmux))
+    tmux("send-keys", "-t", ":1", "Enter")
+    wait_for(lambda: len(tmux("list-windows").splitlines()) == 1)
+
+
+def test_a_task_is_taken_over_into_a_window(world: RunWorld, tmux: RunTmux) -> None:
+    run = world.start("hi", "claude", "--way", "task")
+    session = world.wait(run, "idle")["session"]
+    refused = world.imi("attach", run)
+    assert refused.code == 1 and "--take-over" in refused.err
+    taken = world.imi("attach", run, "--take-over", "--json")
+    new = world.wait(str(taken.data["id"]), "idle")
+    assert (new["session"], new["way"], world.run(run)["status"]) == (session, "window", "completed")
+    assert "UserPromptSubmit" not in Path(world.folder(str(new["id"])).file("out")).read_text()
+
+
+def test_a_program_without_hooks_is_unknown_and_takes_no_keys(world: RunWorld, tmux: RunTmux) -> None:
+    run = world.start("hi", "codex")
+    assert world.wait(run, "unknown")["way"] == "window"
+    refused = world.imi("say", run, "more")
+    assert refused.code == 1 and "imi attach" in refused.err
+    assert world.imi("stop", run).code == 0
+    assert world.wait(run, "cancelled")["status"] == "cancelled"
+
+
+@pytest.mark.skipif(shutil.which("dtach") is None, reason="dtach is not installed here")
+def test_dtach_holds_a_window_without_a_multiplexer(world: RunWorld) -> None:
+    run = world.start("hi", "claude", "--way", "window")
+    assert world.wait(run, "idle")["holder"] == "dtach"
+    assert world.imi("say", run, "[[ask]]").code == 0
+    world.wait(run, "asks")
+    with Terminal(imi_argv("attach", run), cwd=world.tree.path) as terminal:
+        terminal.send(b"y")
+        terminal.until(b"allowed")
+        world.wait(run, "idle")
+        terminal.send(b"\x1c")  # leaves it
+        assert terminal.ended() == 0
+    assert world.imi("stop", run).code == 0
+    assert not family(run)
+
+
+def test_without_a_holder_a_window_is_refused(world: RunWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert world.run(world.start("hi"))["way"] == "task"
+    if shutil.which("dtach") is None:
+        refused = world.imi("start", "claude", "--prompt", "hi", "--way", "window")
+        assert refused.code == 2 and "needs tmux or Zellij" in refused.err
+
+
+@pytest.mark.skipif(MISSING, reason=WHY)
+def test_a_tab_of_zellij_holds_it(world: RunWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zellij_session(tmp_path, monkeypatch) as zellij:
+        touch(zellij)
+        run = world.start("[[ask]]")
+        row = world.wait(run, "asks")
+        assert (row["way"], row["holder"]) == ("window", "zellij")
+        assert zellij.tab_names() == ["Tab #1", "feat-x"] and zellij.active_tab() == "Tab #1"
+        assert world.imi("answer", run, "yes").code == 0
+        world.wait(run, "idle")
+        assert world.imi("say", run, "--", "-two").code == 0
+        world.wait(run, "idle")
+        assert world.imi("attach", run).code == 0
+        zellij.until(lambda: zellij.active_tab() == "feat-x")
+        born = json.loads(Path(world.folder(run).file("born.json")).read_text())
+        zellij.kill_server()
+        wait_for(lambda: host.start_time(born["pid"]) != born["started"])
+        assert world.wait(run, "completed", "crashed")["exit_code"] is not None
