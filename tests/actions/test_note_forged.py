@@ -351,3 +351,15 @@ def test_a_branch_is_only_made_where_undo_would_make_it(repo: Repo, world: str) 
     forge(repo, world, sha=repo.git("rev-parse", "main~1"))
     imi("undo", world, cwd=repo.path)
     assert refs(repo) == before
+
+
+def test_an_entry_goes_back_to_a_folder_that_holds_other_worktrees(repo: Repo, tmp_path: Path) -> None:
+    """Nothing but git names the folder: the registry is aside, and the settings make worktrees elsewhere."""
+    folder = tmp_path / "elsewhere"
+    for name in ("one", "two"):
+        repo.git("worktree", "add", "-q", "-b", name, str(folder / name))
+    (folder / "two" / "work.py").write_text("work\n")
+    identity = str(remove(repo, "two", force=True).data["trash_id"])
+    set_registry_aside(tmp_path)
+    undo(repo, identity)
+    assert (folder / "two" / "work.py").read_text() == "work\n"

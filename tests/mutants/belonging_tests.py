@@ -113,7 +113,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "ui/command_conditions.py": ("ui/test_commands.py", "ui/test_home.py", "ui/test_menus.py"),
     "ui/dialogs/action_dialog.py": _DIALOGS,
-    "ui/dialogs/action_run.py": _DIALOGS,
+    "ui/dialogs/action_run.py": ("ui/test_action_run.py", *_DIALOGS),
     "ui/dialogs/form.py": _DIALOGS,
 }
 
