@@ -13,7 +13,6 @@ import stat
 import sys
 
 from imi_monitor import host
-from imi_monitor.actions.files import file_trash
 from imi_monitor.actions.removal import grace_period, restore, trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.fast.frozen_dataclass import dataclass
@@ -72,6 +71,8 @@ def purge_entry(context: Context, entry: trash.TrashEntry, *, agent: str) -> Pur
     The few files of an act on the diff are deleted at once.
     """
     if entry.of_files:
+        from imi_monitor.actions.files import file_trash
+
         file_trash.purge(context, entry, agent)
         return PurgedEntry(entry, None, ())
     trashed = restore.trashed_worktree(context, entry)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_options
-from imi_monitor.actions.files import file_trash
 from imi_monitor.actions.removal import adoption, grace_period, purge, restore, trash_lookup, unlisted_entries
 from imi_monitor.actions.removal.unlisted_entries import UnlistedEntry
 from imi_monitor.git import layout
@@ -17,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
+    from imi_monitor.actions.files import file_trash
     from imi_monitor.actions.removal.purge import PurgeCandidate, PurgedEntry
     from imi_monitor.actions.removal.restore import RestoreResult
     from imi_monitor.actions.removal.trash_folder import TrashedWorktree
@@ -44,6 +44,8 @@ class UndoAction(Action):
         found = trash_lookup.find_entry(context, request.text("which"))
         files = _files(context, found)
         if files is not None:
+            from imi_monitor.actions.files import file_trash
+
             file_trash.refuse_restore(context, files)
         else:
             restore.refuse_restore(context, _entry_and_worktree(context, found)[1])
@@ -95,6 +97,8 @@ def _restore(context: Context, request: Request) -> Outcome:
     found, agent = trash_lookup.find_entry(context, request.text("which")), claim_options.agent(context, request)
     files = _files(context, found)
     if files is not None:
+        from imi_monitor.actions.files import file_trash
+
         return _restore_files(files, file_trash.restore(context, files, agent=agent))
     if not isinstance(found, UnlistedEntry):
         return _restore_outcome(restore.restore_worktree(context, found, agent=agent))
@@ -109,7 +113,11 @@ def _restore(context: Context, request: Request) -> Outcome:
 
 def _files(context: Context, found: trash.TrashEntry | UnlistedEntry) -> file_trash.FileEntry | None:
     """The entry if it is one of files."""
-    return None if isinstance(found, UnlistedEntry) or not found.of_files else file_trash.FileEntry(context, found)
+    if isinstance(found, UnlistedEntry) or not found.of_files:
+        return None
+    from imi_monitor.actions.files import file_trash
+
+    return file_trash.FileEntry(context, found)
 
 
 def _restore_files(found: file_trash.FileEntry, warnings: list[str]) -> Outcome:

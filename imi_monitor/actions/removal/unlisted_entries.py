@@ -10,7 +10,6 @@ import os
 
 from imi_monitor import host
 from imi_monitor.actions import worktree_lookup
-from imi_monitor.actions.files import file_trash
 from imi_monitor.actions.removal import note_check, purge, restore, trash_folder, trash_note
 from imi_monitor.actions.removal.trash_note import NoteError, TrashNote
 from imi_monitor.fast import json_writer
@@ -141,7 +140,12 @@ def _entry_folders(root: str) -> list[str]:
 
 def _listed_folders(context: Context) -> set[str]:
     """The entry folders of the registry: of kept entries, and of operations that are not finished."""
-    found = {file_trash.FileEntry(context, entry).folder for entry in trash.list_kept(context.connection, what="files")}
+    found: set[str] = set()
+    of_files = trash.list_kept(context.connection, what="files")
+    if of_files:
+        from imi_monitor.actions.files import file_trash
+
+        found = {file_trash.FileEntry(context, entry).folder for entry in of_files}
     for entry in trash.list_kept(context.connection):
         with suppress(RegistryError):  # written by another version of imi
             found.add(restore.trashed_worktree(context, entry).trash_dir)
