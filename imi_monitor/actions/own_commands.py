@@ -60,7 +60,7 @@ def list_available(context: Context, repository: Repository | None) -> list[Avai
         return found
     why_not = "" if is_trusted(context, file) else _untrusted(repository, file)
     for name, command in file.commands.items():
-        hidden = f"your own command {name} has its name" if name in own else ""
+        hidden = f"your own command {name} has the same name" if name in own else ""
         found.append(AvailableCommand(command, "repository", hidden or why_not))
     return found
 

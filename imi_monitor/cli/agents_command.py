@@ -88,8 +88,8 @@ class SeenVerb(FrontEndVerb):
     words = ("agents seen",)
     group = "Agents"
     label = "Mark agents as seen"
-    help = "count agents that died or failed as looked at: they need no more attention"
-    more = "Without NAME all of them; the registry keeps it, so it holds in every dashboard."
+    help = "mark agents that died or failed as seen: they no longer need attention"
+    more = "Without NAME all of them. The registry keeps the mark, so it applies to every dashboard."
     arguments = (Argument("name", "one agent, its worktree, or the beginning of its session id", optional=True),)
     options = (Option("all", "those of all registered repositories"),)
 
@@ -104,7 +104,9 @@ class SeenVerb(FrontEndVerb):
         _mark_looked_at(parsed, unseen)
         names = [one.name for one in unseen]
         listed = f": {', '.join(safe(one, 40) for one in names[:5])}{', …' if len(names) > 5 else ''}" if names else ""
-        lines = [f"{count(len(names), 'agent')} marked as seen{listed}" if names else "no agent died or failed unseen"]
+        lines = [
+            f"{count(len(names), 'agent')} marked as seen{listed}" if names else "no unseen agent has died or failed"
+        ]
         return Outcome(lines, {"marked": names, "count": len(names)}, warnings=warnings)
 
 

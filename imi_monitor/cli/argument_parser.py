@@ -140,7 +140,7 @@ def _value(option: Option, spelled: str, text: str) -> object:
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e12:
-        raise UsageError(f"{spelled} must be a number that is not negative, not {safe(text)!r}", code="bad-option")
+        raise UsageError(f"{spelled} must be a whole number, 0 or more, not {safe(text)!r}", code="bad-option")
     return number
 
 

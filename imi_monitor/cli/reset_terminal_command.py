@@ -16,7 +16,7 @@ class ResetTerminalVerb(FrontEndVerb):
     words = ("reset-terminal",)
     group = "Setup"
     label = "Reset the terminal"
-    help = "make this terminal usable after a killed program: echo, cursor, mouse, keys, screen"
+    help = "make this terminal usable again after a program was killed: echo, cursor, mouse, keys, screen"
     more = "If you cannot see what you type: press ctrl-j, type the command, press ctrl-j. Nothing is cleared."
     recovers = False
 

@@ -28,7 +28,7 @@ class ServeVerb(FrontEndVerb):
     group = "Setup"
     label = "Serve"
     examples = (("imi serve --unit", "print what systemd needs to start it with the machine"),)
-    help = "publish this home to the team without a dashboard, until ctrl-c"
+    help = "publish this home to the team without a dashboard, until Ctrl-C"
     more = """
     Any open dashboard does the same, so it is for machines on which agents run and no dashboard is open. One process of a
     home has the duties at a time: a second `imi serve` is refused, and a dashboard continues when `imi serve` ends.
@@ -53,7 +53,7 @@ class ServeVerb(FrontEndVerb):
             if context.registry_problem is not None:
                 raise context.registry_problem
         _refuse_second(database)
-        output.note("imi: serving this home; ctrl-c ends it")
+        output.note("imi: serving this home; Ctrl-C ends it")
         return asyncio.run(snapshot_stream.run_engine(database, None, settings, _report_failures, None, False))
 
 

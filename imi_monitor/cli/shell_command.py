@@ -64,7 +64,7 @@ class CompletionAction(_ShellAction):
     label = "Completion"
     help = "print the completion without the shell function"
     more = """
-    The script asks `imi completion values -- WORDS` for every word; each line of the answer is a word, two blanks and its
+    The script asks `imi completion values -- WORDS` for every word; each line of the answer is a word, two spaces and its
     description.
     """
     arguments = (_SHELL, Argument("words", "the words typed so far, for `values`", rest=True))

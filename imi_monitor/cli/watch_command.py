@@ -17,7 +17,7 @@ class WatchVerb(FrontEndVerb):
     examples = (("imi watch --once", "the state as one JSON object"),)
     help = "stream the state and then every change, one JSON object per line"
     more = """
-    Without REPO: the repository around you, or all registered ones. It ends with ctrl-c or when its reader goes away.
+    Without REPO: the repository around you, or all registered ones. It ends with Ctrl-C or when its reader goes away.
     For people: `imi status --watch`.
     """
     arguments = (REPOSITORIES,)

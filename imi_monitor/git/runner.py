@@ -236,7 +236,7 @@ class Git:
         if line is not None:
             raise GitError(
                 f"git {verb} is refused: the repository configures a program for its remote ({safe(line)}); "
-                "check it, then remove the line or run imi trust"
+                "check it, then remove the line or run `imi trust`"
             )
 
     def _failure(self, verb: str, done: FinishedProcess, timeout: float, cap: int) -> GitError:

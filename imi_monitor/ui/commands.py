@@ -92,7 +92,7 @@ DASHBOARD_FUNCTIONS = (
         "seen",
         "I",
         "Mark all seen",
-        "count every agent that died or failed as looked at",
+        "mark every agent that died or failed as seen",
         _WORKTREE,
         needs_worktree=True,
         requires=("unseen",),

@@ -62,7 +62,7 @@ def test_hooks_of_all_agents_are_installed_and_removed(home: Path) -> None:
     assert set(states().values()) == {"not installed"}
     assert not (home / ".config/opencode/plugin").exists(), "folders we made go, too"
     assert not Path(agent_hooks.script_path()).exists()
-    assert "has no hooks of imi" in imi("hooks", "uninstall").out
+    assert "has no imi hooks" in imi("hooks", "uninstall").out
 
 
 def test_each_agent_gets_its_own_handler_form(home: Path) -> None:

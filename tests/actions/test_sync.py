@@ -152,7 +152,7 @@ def test_check_changes_nothing(world: World) -> None:
     before = tree_hash(world.home)
     done = imi("sync", "--check", cwd=world.feat.path)
     assert (done.code, done.out) == (1, "")
-    assert done.err.splitlines()[0] == "imi: 4 things off: `imi sync` does what can be done"
+    assert done.err.splitlines()[0] == "imi: 4 problems: `imi sync` fixes what it can"
     assert "  feat-a: would link .env, conf/a" in done.err.splitlines()
     assert tree_hash(world.home) == before
     world.sync()

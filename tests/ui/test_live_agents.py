@@ -67,7 +67,7 @@ def test_all_deaths_are_marked_as_seen_from_the_command_line(repo: Repo, claude:
     marked = imi("agents", "seen", "--json", cwd=repo.path).data
     assert (marked["marked"], marked["count"]) == ([dead["name"]], 1)
     assert imi("agents", "--json", cwd=repo.path).data["count"] == 0
-    assert imi("agents", "seen", cwd=repo.path).out == "no agent died or failed unseen\n"
+    assert imi("agents", "seen", cwd=repo.path).out == "no unseen agent has died or failed\n"
 
 
 def test_a_live_intruder_is_reported(repo: Repo, claude: Claude) -> None:

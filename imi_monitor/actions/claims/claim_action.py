@@ -98,7 +98,7 @@ class ClaimAction(Action):
                 code="no-reason",
             )
         if reason is not None and not (request.flag("force") or request.flag("takeover")):
-            raise UsageError("--reason goes with --force or --takeover, which take a claim", code="bad-option")
+            raise UsageError("--reason needs --force or --takeover", code="bad-option")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         from imi_monitor.actions.claims import claim_consequences
@@ -256,7 +256,7 @@ def refusal(found: Target, answer: ClaimAnswer, wanted: ClaimRequest, waited: fl
     stale = claims.state(claim) == "stale"
     ways = ["take it over with --takeover"] if stale else []
     if claim.agent_id == wanted.agent:
-        ways.append("prove that you are it with --session ID")
+        ways.append("if you are that holder, prove it with --session ID")
     ways += [f"wait {'longer ' if waited else ''}with --wait SECONDS", f"or {force}"]
     offered = f"{'take it over, ' if stale else ''}wait in line, or take it from its owner"
     sentence = advised(f"{patience}{_held_by(claim, wanted)}", ", ".join(ways), offered)

@@ -170,7 +170,7 @@ def _anothers(context: Context, claim: Claim, agent: str, epoch: int | None) -> 
     return Refused(
         advised(
             f"{f'{lost}; ' if lost else ''}{sentence}",
-            "prove that you are it with --session ID, or wait with `imi claim --wait SECONDS`",
+            "if you are that holder, prove it with --session ID, or wait with `imi claim --wait SECONDS`",
             "`imi claim` to wait in line",
         ),
         code="not-owner",

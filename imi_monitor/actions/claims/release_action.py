@@ -52,7 +52,7 @@ class ReleaseAction(Action):
         ),
         Option(
             "force",
-            "release despite uncommitted changes; another owner's claim too (needs --reason)",
+            "release despite uncommitted changes, even another owner's claim (needs --reason)",
             overrides=("not-owner",),
             label="Release another owner's claim",
         ),

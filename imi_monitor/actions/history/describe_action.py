@@ -22,11 +22,11 @@ class DescribeAction(Action):
     group = "Agents"
     label = "Describe an agent"
     help = "set or show the emoji, role and team of an agent"
-    more = """The name is the one the agent claims with; imi knows it from its first claim or session on. An empty value ("")
+    more = """The name is the one the agent claims with; it is listed from its first claim or session on. An empty value ("")
     deletes a text."""
     arguments = (Argument("agent", "the agent, as `imi claims` shows it"),)
     options = (
-        Option("emoji", "one sign, at most two columns wide", value="EMOJI"),
+        Option("emoji", "one character, at most two columns wide", value="EMOJI"),
         Option("role", "its task: reviewer, tests", value="ROLE"),
         Option("team", "its team", value="TEAM"),
     )
@@ -69,7 +69,7 @@ def _unknown_agent(context: Context, name: str) -> Refused:
 
     known = [one.name for one in db.read(context.connection, agents.list_agents)]
     near = get_close_matches(name, known, 1)
-    hint = f"did you mean {safe(near[0], 60)}?" if near else "imi knows an agent from its first claim or session on"
+    hint = f"did you mean {safe(near[0], 60)}?" if near else "an agent is listed from its first claim or session on"
     return Refused(f"no agent is called {safe(name, 60)!r}: {hint}", code="no-agent")
 
 

@@ -62,7 +62,7 @@ class EventsAction(Action):
     help = "list the events: claims, new, removed and synced worktrees, sessions"
     more = f"""
     {OF_REPOSITORY} Without options the last 50 events; `--follow` starts with the last 10 and prints new ones until Ctrl-C.
-    Of the past of a session only the newest event is printed. `--json` prints every event as one object per line, with
+    Of each session's past, only the newest event is printed. `--json` prints every event as one object per line, with
     kind and data; --since with its `seq` continues after it.
     """
     options = (

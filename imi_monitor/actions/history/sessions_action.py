@@ -57,7 +57,7 @@ class SessionsAction(Action):
     sessions.keep_days says how long they are kept; `imi session show ID` prints one from its start."""
     options = (
         WORKTREE,
-        Option("since", "only if not over before: 10m, 2h, 3d ago, a date and time", value="WHEN"),
+        Option("since", "only those open or ended since: 10m, 2h, 3d ago, a date and time", value="WHEN"),
         AGENT,
         Option("state", "only in this state", value="STATE", choices=tuple(STATE_WORDS)),
         LIMIT,

@@ -55,7 +55,7 @@ class TasksAction(Action):
         sessions_action.WORKTREE,
         Option("failed", "only failed ones"),
         Option("state", "only with this outcome", value="OUTCOME", aliases=("outcome",), choices=tuple(model.OUTCOMES)),
-        Option("since", "only if not over before: 10m, 2h, 7d ago, a date and time", value="WHEN"),
+        Option("since", "only those open or ended since: 10m, 2h, 7d ago, a date and time", value="WHEN"),
         sessions_action.LIMIT,
         ALL_REPOSITORIES,
     )

@@ -151,7 +151,7 @@ def remove_hooks(settings: list[HookInstallation], request: Request) -> list[dic
     for each, there, after in plans:
         if not request.flag("dry-run"):
             each.uninstall(after) if there else each.forget()  # the hooks were removed by hand
-        message = _tense(request, "loses", "has lost") + " imi's hooks" if there else "has no hooks of imi"
+        message = _tense(request, "loses", "has lost") + " imi's hooks" if there else "has no imi hooks"
         results.append(_result(each, message, after if there else each.data, request))
     if not request.flag("dry-run") and not hook_installation.has_records():
         agent_hooks.uninstall_script()
@@ -194,7 +194,7 @@ def _settings(context: Context, request: Request) -> list[HookInstallation]:
     context.open_known_repositories()  # to find its events, the agent program is run
     scope = request.text("scope") or agent_hooks.USER
     if request.flag("shared") and scope != agent_hooks.PROJECT:
-        raise UsageError("--shared goes with --scope project", code="bad-scope")
+        raise UsageError("--shared needs --scope project", code="bad-scope")
     place = context.place() if scope == agent_hooks.PROJECT else None
     root = place.path if place else None
     return [HookInstallation(agent, agent.file(scope, root, request.flag("shared"))) for agent in _agents(request)]

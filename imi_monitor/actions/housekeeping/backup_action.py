@@ -35,7 +35,7 @@ class BackupAction(Action):
     group = "Setup"
     label = "Back up"
     examples = (("imi backup", "write a copy of the registry beside it"),)
-    help = "write the registry with its history, the notes of the trash and the configuration into one file"
+    help = "save the registry with its history, the trash's notes and the configuration in one file"
     more = """
     Without FILE: a new file in imi's state folder (`imi paths`). Others may write meanwhile; the copy is one consistent
     state. Worktrees, branches and the files in the trash are not part of it. The file is readable by you only.
@@ -76,16 +76,14 @@ class RestoreBackupAction(Action):
     words = ("backup restore",)
     group = "Setup"
     label = "Restore a backup"
-    help = "put the registry, the notes of the trash and the configuration of a backup into their places"
+    help = "restore the registry, the trash's notes and the configuration from a backup"
     more = """
     What is replaced is kept beside it, and the names of these files are printed. Worktrees that were removed since the
-    backup stay in the trash list, trust is not restored, and no claim of before can act on a worktree again.
+    backup stay in the trash list, trust is not restored, and no earlier claim is valid any more.
     """
     arguments = (Argument("file", "a file that `imi backup` made"),)
     options = (
-        Option(
-            "force", "restore although worktrees are claimed, or the registry cannot be read", goes_with=("reason",)
-        ),
+        Option("force", "restore even if worktrees are claimed or the registry cannot be read", goes_with=("reason",)),
         Option("reason", "why, for the event log", value="TEXT"),
     )
     dangerous = True

@@ -80,7 +80,7 @@ class DiskAction(Action):
     words = ("disk",)
     group = "Status"
     label = "Disk use"
-    examples = (("imi disk --oldest", "what was not changed for the longest time first"),)
+    examples = (("imi disk --oldest", "the least recently changed first"),)
     help = "show what each worktree, the trash and git's own data use on disk, largest first"
     more = """
     Without NAME: all worktrees of the repository around you, or of all registered ones. Objects that the worktrees of a
@@ -90,7 +90,7 @@ class DiskAction(Action):
     arguments = (Argument("name", "measure this worktree only", optional=True),)
     options = (
         Option("all", "measure every repository of the registry", aliases=("a",)),
-        Option("oldest", "list what was not changed for the longest time first"),
+        Option("oldest", "list the least recently changed first"),
     )
     changes = False
     needs_registry = False

@@ -32,9 +32,9 @@ class UninstallAction(Action):
     words = ("uninstall",)
     group = "Setup"
     label = "Uninstall"
-    help = "take imi's hooks out of all agents' settings, and name what else of imi is on this machine"
+    help = "remove imi's hooks from all agents' settings, and list what else of imi is on this machine"
     more = """
-    Settings files become what they were, byte for byte; later changes of yours stay. Lines in your shell's startup files
+    Settings files are restored byte for byte; your later changes stay. Lines in your shell's startup files
     and units of systemd are named, for you to remove. The registry, the trash with your removed worktrees, and the
     configuration stay, and their places are printed. The program itself goes as it came, such as by `pipx uninstall`.
     """

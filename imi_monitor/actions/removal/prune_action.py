@@ -47,14 +47,19 @@ class PruneAction(Action):
     group = "Merge and remove"
     label = "Prune"
     examples = (("imi prune --dry-run", "list what would be pruned, and why"),)
-    help = "forget missing worktrees, put merged and clean ones into the trash, name orphaned folders"
+    help = "forget missing worktrees, move merged and clean ones to the trash, list orphaned folders"
     key = "P"
     more = """Branches stay. Merged means proven: by ancestry, by content, or by the same changes (squash, rebase); a branch
     without a commit of its own counts as new."""
     arguments = (Argument("repo", "the repository", optional=True),)
     options = (
         Option("dry-run", "only list what would be pruned, and why"),
-        Option("agent", "who you are: your own claims do not protect", value="ID", aliases=("agent-id", "yi-id")),
+        Option(
+            "agent",
+            "the acting agent; its own claims do not protect a worktree",
+            value="ID",
+            aliases=("agent-id", "yi-id"),
+        ),
     )
     dangerous = True
 

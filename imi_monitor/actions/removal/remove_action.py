@@ -28,10 +28,14 @@ _ARGUMENTS = (
     Argument("repo", "the repository: a path, or a name from the registry", optional=True),
 )
 _OPTIONS: tuple[Option, ...] = (
-    Option("force", "move it to the trash in spite of uncommitted or ignored files and the like", aliases=("f",)),
-    Option("yes-really", "with --force: also if others have claimed it or work in it; repeat its name", value="NAME"),
+    Option(
+        "force", "move it to the trash despite uncommitted changes, ignored files or unmerged commits", aliases=("f",)
+    ),
+    Option(
+        "yes-really", "with --force: even if others hold it or work in it; repeat the worktree's name", value="NAME"
+    ),
     Option("dry-run", "only say whether it would be removed", aliases=("n",)),
-    Option("agent", "who you are, if you hold the claim", value="ID", aliases=("agent-id", "yi-id")),
+    Option("agent", "the acting agent, if it holds the claim", value="ID", aliases=("agent-id", "yi-id")),
 )
 
 
@@ -133,7 +137,7 @@ class RemoveAction(_RemovalAction):
         ("imi remove feat-user-auth --force", "move it to the trash with its uncommitted files"),
     )
     help = "move a worktree to the trash, after checking what would be lost"
-    more = """Everything goes into the trash as it is, ignored files and half-done merges too; `imi undo` brings it back.
+    more = """Everything moves to the trash as it is, ignored files and unfinished merges too; `imi undo` brings it back.
     The branch stays unless --delete-branch is given and it is proven to be merged."""
     key = "D"
     key_bar = 80
@@ -142,7 +146,11 @@ class RemoveAction(_RemovalAction):
     options: tuple[Option, ...] = (
         *_OPTIONS,
         Option("delete-branch", "delete the branch too, if it is proven to be merged", label="Delete the branch too"),
-        Option("delete-remote", "delete the branch on this remote too, if merged and not moved there", value="REMOTE"),
+        Option(
+            "delete-remote",
+            "also delete the branch on this remote, if it is merged and has not moved there",
+            value="REMOTE",
+        ),
     )
 
 
@@ -150,7 +158,7 @@ class CloseAction(_RemovalAction):
     words = ("close", "cancel")
     group = "Merge and remove"
     label = "Close"
-    help = "end the work on a worktree: move it into the trash, keep its branch, go to the trunk"
+    help = "end the work on a worktree: move it to the trash, keep its branch, go to the trunk"
     how = "closed"
 
 

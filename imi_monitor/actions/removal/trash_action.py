@@ -104,7 +104,7 @@ def _restore(context: Context, request: Request) -> Outcome:
         return _restore_outcome(restore.restore_worktree(context, found, agent=agent))
     if context.registry_problem is not None:
         outcome = _restore_outcome(adoption.restore_unrecorded(context, found))
-        outcome.warnings.append("the registry does not record this: `imi repair` does once it can be used")
+        outcome.warnings.append("the registry does not record this yet: run `imi repair` once it can be used")
         return outcome
     return _restore_outcome(
         restore.restore_worktree(context, adoption.adopt_entry(context, found, agent=agent), agent=agent)

@@ -120,7 +120,7 @@ def _nothing_to_undo(everywhere: list[trash.TrashEntry], unlisted: list[Unlisted
     if unlisted:
         number = count(len(unlisted), "entry", "entries")
         return Refused(
-            f"the trash holds {number} that cannot be restored as found: see `imi trash list`", code="unlisted"
+            f"the trash holds {number} that cannot be restored as they are: see `imi trash list`", code="unlisted"
         )
     if not everywhere:
         return Refused("the trash is empty: there is nothing to restore", code="trash-empty")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.sources.agents.stream_reader import StreamReader
     from imi_monitor.store.runs import AskRow, RunRow
 
-_TEXT = Argument("text", "the text; several words are joined by blanks", rest=True)
+_TEXT = Argument("text", "the text; several words are joined with spaces", rest=True)
 _QUESTIONS = ("AskUserQuestion", "Question")
 _WORDS = {"y": YES, "yes": YES, "allow": YES, "n": NO, "no": NO, "deny": NO}
 

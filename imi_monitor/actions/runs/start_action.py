@@ -66,7 +66,7 @@ _OPTIONS = (
     Option("model", "the model, as the program names it", value="MODEL"),
     *_MODES,
     Option("label", "labels of the run: area=docs,team=core", value="K=V"),
-    Option("continue", "take up the session of this run, or of the newest, again", value="RUN", optional_value=True),
+    Option("continue", "resume the session of this run, or of the newest", value="RUN", optional_value=True),
 )
 
 
@@ -77,7 +77,7 @@ class StartAction(Action):
     examples = (
         ('imi start claude --new feat/login --prompt "write the login page"', "make a worktree and start Claude in it"),
         ("imi start codex --in fix-bug --prompt-file task.md", "start Codex with a prompt from a file"),
-        ("imi start --continue 1b2c3d4e", "take the session of an interrupted run up again"),
+        ("imi start --continue 1b2c3d4e", "resume the session of an interrupted run"),
     )
     help = "start an agent with a prompt"
     more = (
@@ -93,7 +93,7 @@ class StartAction(Action):
     dialog_options = ("program", "prompt", "model", EDITS, PLAN)
     arguments = (
         Argument("program", f"the agent program: {', '.join(providers.NAMES)}", optional=True, choices=providers.NAMES),
-        Argument("flags", "words for the program, behind --", optional=True, rest=True),
+        Argument("flags", "arguments for the program, after --", optional=True, rest=True),
     )
     options = _OPTIONS
 
@@ -141,7 +141,7 @@ class ResumeAction(Action):
     words = ("resume",)
     group = "Agents"
     label = "Resume"
-    help = "take up the session of an ended run again"
+    help = "resume the session of a run that has ended"
     more = "The same as `imi start --continue`. Without a prompt the agent is told to go on where its last turn ended."
     in_menus = True
     requires = ("folder",)

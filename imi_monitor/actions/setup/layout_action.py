@@ -50,7 +50,7 @@ class LayoutAction(Action):
     help = "print a layout of Zellij or tmux with the dashboard in a pane"
     more = (
         f"The pane has {_COLUMNS} columns. With --install the layout is written where `zellij --layout imi` finds it, or as"
-        " a file for `tmux source-file`. A file that imi has not made is never replaced."
+        " a file for `tmux source-file`. A file that imi did not make is never replaced."
     )
     examples = (("imi layout zellij --install", "then: zellij --layout imi"),)
     changes = False

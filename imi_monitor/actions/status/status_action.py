@@ -99,7 +99,7 @@ class StatusAction(Action):
     options = (
         ALL_REPOSITORIES,
         ALL_HOSTS,
-        Option("watch", "repaint the table at every change, until ctrl-c", aliases=("w",)),
+        Option("watch", "repaint the table at every change, until Ctrl-C", aliases=("w",)),
         Option("unread", "count the unread changes of each worktree too: `unread` of --json"),
         Option("line", "print one short line for a status bar or a prompt, without asking git"),
     )

@@ -34,7 +34,7 @@ class SyncAction(Action):
     words = ("sync",)
     group = "Worktrees"
     label = "Sync"
-    help = "link the shared files of sync/ into every worktree, and take away links whose file is gone"
+    help = "link the shared files of sync/ into every worktree, and remove links whose file is gone"
     more = """
     Files below sync/repo, sync/local, sync/global and sync/user of the cluster become relative links of the same name
     in every worktree, the trunk too; the first folder of this order that has a name wins. Outside a cluster the same
@@ -42,7 +42,7 @@ class SyncAction(Action):
     and the links are listed in .git/info/exclude so that they are not committed.
     """
     key = "Y"
-    arguments = (Argument("repo", "the repository; the one you stand in if not given", optional=True),)
+    arguments = (Argument("repo", "the repository (default: the one around you)", optional=True),)
     options = (Option("check", "change nothing; exit status 1 when something is off"),)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
@@ -90,7 +90,7 @@ def _sentence(result: SyncResult, problems: int, off: int, check: bool) -> str:
     where = count(len(result.worktrees), "worktree")
     if check:
         return (
-            f"{count(off, 'thing')} off: `imi sync` does what can be done"
+            f"{count(off, 'problem')}: `imi sync` fixes what it can"
             if off
             else f"all {count(links, 'link')} in {where} are right"
         )

@@ -54,8 +54,8 @@ class MergeAction(Action):
     examples = (("imi merge feat-user-auth --close", "merge it into its base, then move it to the trash"),)
     help = "merge a worktree's branch into its base, after showing whether it conflicts"
     key = "i"
-    more = """Refuses uncommitted changes on either side. The worktree and the branch stay; --close puts the worktree
-    into the trash afterwards, from where `imi undo` restores it."""
+    more = """Refuses uncommitted changes on either side. The worktree and the branch stay; --close then moves the
+    worktree to the trash; `imi undo` restores it."""
     arguments = (
         Argument("name", "the worktree (default: the current one)", optional=True),
         Argument("repo", "the repository", optional=True),
@@ -65,8 +65,8 @@ class MergeAction(Action):
         Option("no-ff", "create a merge commit even if a fast-forward is possible", label="Always make a merge commit"),
         Option("message", "the merge commit's message", value="TEXT", aliases=("m",)),
         Option("dry-run", "only show what would happen, including conflicts"),
-        Option("close", "put the worktree into the trash afterwards", label="Move it to the trash afterwards"),
-        Option("agent", "who you are, if you hold a claim", value="ID", aliases=("agent-id", "yi-id")),
+        Option("close", "move the worktree to the trash afterwards", label="Move it to the trash afterwards"),
+        Option("agent", "the acting agent, if it holds a claim", value="ID", aliases=("agent-id", "yi-id")),
     )
     dangerous = True
     brings_work = True
@@ -101,7 +101,7 @@ def _describe(context: Context, found: Target, plan: MergePlan, *, close: bool) 
     brought = commits_only_on(context.git(found.repository), plan.branch_sha, f"refs/heads/{plan.base}", limit=_SHOWN)
     more = [f"  … and {plan.commits - len(brought)} more"] if plan.commits > len(brought) else []
     where = f", whose files in {safe(plan.into.name)} change" if plan.into else ""
-    after = f"{safe(found.name)} goes into the trash afterwards" if close else f"{safe(found.name)} and its branch stay"
+    after = f"{safe(found.name)} moves to the trash afterwards" if close else f"{safe(found.name)} and its branch stay"
     return [
         *_outcome(plan, None, found).lines,
         *(f"  {sha[:8]} {safe(subject, 100)}" for sha, subject in brought),

@@ -55,7 +55,7 @@ class RenameAction(Action):
         Option(
             "force", "even while processes run inside", overrides=("in-use",), label="Even while processes run inside"
         ),
-        Option("agent", "who you are, if you hold the claim", value="ID", aliases=("agent-id", "yi-id")),
+        Option("agent", "the acting agent, if it holds the claim", value="ID", aliases=("agent-id", "yi-id")),
     )
 
     dialog_options = ("keep-branch", "force")

@@ -212,5 +212,5 @@ def _parse_number(name: str, text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e12:
-        raise UsageError(f"{name} must be a number that is not negative, not {safe(text, 80)!r}", code="bad-option")
+        raise UsageError(f"{name} must be a whole number, 0 or more, not {safe(text, 80)!r}", code="bad-option")
     return number
