@@ -60,7 +60,7 @@ def test_a_read_only_dashboard_names_no_key_that_it_does_not_have() -> None:
 
 
 def test_no_advice_spells_a_key_itself() -> None:
-    """A key in a text would be wrong where [ui.keymap] changes it."""
+    """A key in a text would be wrong where [ui.keymap] changes it; a view's own keys are not in it."""
     spelled = re.compile(
         r"(^|[ (:;,])([b-zA-HJ-Z]|a) (brings|shows|forgets|searches|makes|claims|lists|waits|to wait|restores)"
     )
@@ -68,6 +68,7 @@ def test_no_advice_spells_a_key_itself() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
         for folder in ("actions", "model", "sources", "ui")
         for path in sorted((Path(ROOT) / "imi_monitor" / folder).rglob("*.py"))
+        if path.parent.name != "views"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value
         if spelled.search(node.value)
