@@ -53,6 +53,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "how many started agents may work at once; more wait in the queue; 0: by the memory of the machine",
     ),
     "runs.idle_minutes": (10, "", "after how many minutes without work a started Claude is asked to end; 0: never"),
+    "runs.checkpoint_every": (20, "", "after how many messages a checkpoint of a run is stored; 0: not by messages"),
     "runs.home": ("", "", "the folder that holds the run folders; empty: beside the worktrees, or the data folder"),
     "runs.keep_days": (
         30,

@@ -42,6 +42,7 @@ MODULES = (
     "imi_monitor.actions.worktree.repair_action",
     "imi_monitor.actions.runs.start_action",
     "imi_monitor.actions.runs.runs_action",
+    "imi_monitor.actions.runs.checkpoints_action",
     "imi_monitor.actions.runs.logs_action",
     "imi_monitor.actions.runs.message_actions",
     "imi_monitor.actions.runs.attach_action",

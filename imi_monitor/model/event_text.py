@@ -258,6 +258,15 @@ def _described(fields: _EventFields) -> EventSentence:
     return EventSentence(fields.who, "is described as", f" {', '.join(filter(None, words)) or 'nothing'}")
 
 
+def _budget(fields: _EventFields) -> str:
+    """Return `: $4.10 of $5`, `: 12 of 15 minutes`."""
+    used, most = fields.data.get("used"), fields.data.get("budget")
+    if not isinstance(used, int | float) or not isinstance(most, int | float):
+        return ""
+    money = fields.text("unit") == "usd"
+    return f": ${used:.2f} of ${most:g}" if money else f": {int(used)} of {most:g} minutes"
+
+
 def _synced(fields: _EventFields) -> EventSentence:
     parts = [
         (fields.number("linked"), "linked"),
@@ -315,6 +324,10 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "repository.moved": _about("{}", "moved", lambda fields: fields.after("path", " to ")),
     "repository.trusted": _about("{}", "is trusted"),
     "repository.untrusted": _about("{}", "is not trusted any more"),
+    "run.interrupted": lambda fields: EventSentence(
+        fields.who, "was interrupted", f": its budget is used up{_budget(fields)}"
+    ),
+    "run.warned": lambda fields: EventSentence(fields.who, "has used most of its budget", _budget(fields)),
     "session.ended": _session_ended,
     "session.progress": _session_progress,
     "session.started": _session_started,

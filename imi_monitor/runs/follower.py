@@ -16,7 +16,7 @@ import zlib
 
 from imi_monitor import config, host, paths
 from imi_monitor.model.errors import ImiError, RegistryError
-from imi_monitor.runs import launcher, run_limit, run_recovery, run_stop, run_upkeep
+from imi_monitor.runs import launcher, run_budget, run_limit, run_recovery, run_stop, run_upkeep
 from imi_monitor.runs.provider import TASK
 from imi_monitor.runs.run_ingest import RunIngest
 from imi_monitor.runs.run_plan import own_environment
@@ -104,8 +104,8 @@ def _follow(database: str) -> None:
 
 
 def _follow_connection(connection: sqlite3.Connection) -> None:
-    ingest = RunIngest(connection)
     settings = config.read()
+    ingest = RunIngest(connection, settings.number("runs.checkpoint_every"))
     run_upkeep.pack_old(connection, settings.number("runs.keep_days"))
     due = 0.0
     while db.is_current(connection):
@@ -115,6 +115,8 @@ def _follow_connection(connection: sqlite3.Connection) -> None:
             run_recovery.recover(connection)
             launcher.start_queued(connection, run_limit.at_once(settings))
             _greet(ingest)
+            for one in ingest.followed.values():
+                run_budget.check(connection, one)
             _end_idle(ingest, settings.number("runs.idle_minutes"))
             if not db.read(connection, runs.list_open_here):
                 return

@@ -285,6 +285,20 @@ class LaunchFolder:
         finally:
             os.close(handle)
 
+    # -- notes --------------------------------------------------------------------------------------------------------
+
+    def add_line(self, name: str, line: str) -> None:
+        with open(self.file(name), "a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+    def count_lines(self, name: str, line: str) -> int:
+        """How often this line was added."""
+        try:
+            with open(self.file(name), encoding="utf-8") as file:
+                return file.read().splitlines().count(line)
+        except FileNotFoundError:
+            return 0
+
     def _write(self, name: str, value: object) -> None:
         self._write_text(name, json.dumps(value))
 

@@ -108,6 +108,9 @@ def start(connection: sqlite3.Connection, row: RunRow) -> None:
         if born is None:
             raise Refused("its keeper died before it started the agent", code="keeper")
     except (ImiError, OSError) as error:
+        if isinstance(error, OSError) and not folder.shut_gate() and (born := folder.birth()) is not None:
+            adopt(connection, row, born)  # its keeper was faster than what failed here
+            return
         why = error.sentence if isinstance(error, ImiError) else error.strerror or "the system refused it"
         folder.remove_environment()
         fail(connection, row, f"it could not be started: {why}")

@@ -54,9 +54,13 @@ class Provider(Protocol):
     name: str
     install: str  # how to install it, for a sentence
     has_window: bool
+    reports_cost: bool  # in money
 
     def start(self, spec: Spec) -> Launch:
         """How to start it. Refused when `spec.resumes` names a session that cannot be taken up."""
+
+    def has_session(self, session: str) -> bool:
+        """False if the program certainly has no record of this session."""
 
     def window(self, spec: Spec, folder: str) -> Launch:
         """How to start its own screen; `folder` is the launch folder. Refused as above, UsageError if it has no window."""

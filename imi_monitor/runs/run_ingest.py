@@ -21,7 +21,8 @@ from imi_monitor.model.snapshot import Key
 from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_files, run_folder
 from imi_monitor.runs.launch_folder import ProcessEnd
 from imi_monitor.runs.report_observer import ReportObserver
-from imi_monitor.store import db, runs, session_writer
+from imi_monitor.runs.run_checkpoint import MESSAGES, CheckpointClock
+from imi_monitor.store import checkpoints, db, runs, session_writer
 from imi_monitor.store.runs import RunRow
 
 _SLICE = 1 << 20
@@ -45,13 +46,17 @@ class _News:
     events: Sequence[AgentEvent]
     end: ProcessEnd | None  # the process is gone and its output is read to the end
     whole: bool  # also what the run and its session are now, not only what happened
+    checkpoint: tuple[str, dict[str, object]] | None = None
 
 
 class FollowedRun:
     """One run and the reader of its output, which has taken in everything before `position`."""
 
-    def __init__(self, row: RunRow) -> None:
+    def __init__(self, row: RunRow, every: int = 0) -> None:
+        """`every`: the number of messages between two checkpoints."""
         self.row = row
+        self._every = every
+        self._clock = CheckpointClock(every)
         self.folder = launch_folder.folder_of(row.id)
         self.provider = providers.by_name(row.program)
         self.reader = self.provider.reader(row.way)
@@ -59,6 +64,7 @@ class FollowedRun:
         self.turn_over_since: float | None = None  # uptime
         self.next_read = 0.0
         self.reports = ReportObserver(row)
+        self.warned: set[tuple[str, float]] = set()  # of its budget
         self._recorded: tuple[object, ...] | None = None
         self._unrecorded = False  # lines were recorded since the session's facts
         self._whole_at = 0.0
@@ -67,6 +73,7 @@ class FollowedRun:
     def read_recorded(self, until: int) -> None:
         """Read the output up to this position, as far as it is recorded already: nothing of it is recorded again."""
         self.reader, self.position = self.provider.reader(self.row.way), 0
+        self._clock = CheckpointClock(self._every)
         events: list[AgentEvent] = []
         while self.position < until:
             data = self.folder.read_output(self.position, min(_LONGEST_LINE, until - self.position))
@@ -75,6 +82,8 @@ class FollowedRun:
             self._take(data, whole=b"\n" not in data or self.position + len(data) >= until)
             events += self.reader.take_events()
         self.reader.take_questions()
+        self._clock.note(events)
+        self._clock.due(self.reader.state, over=False)
         run_files.write(self.row, events, anew=True)
 
     def _take(self, data: bytes, *, whole: bool) -> tuple[int, int]:
@@ -104,6 +113,8 @@ class FollowedRun:
         changed = now != self._recorded
         self._unrecorded = self._unrecorded or self.position != before
         whole = changed or end is not None or (self._unrecorded and time.monotonic() >= self._whole_at + _FACTS_SECONDS)
+        self._clock.note(events)
+        due = self._clock.due(self.reader.state, over=end is not None)
         if self.position == before and not whole:
             return None
         if self._recorded is None or self._recorded[1] != now[1]:
@@ -113,7 +124,8 @@ class FollowedRun:
             self._whole_at, self._unrecorded = time.monotonic(), False
         self._note_rest()
         record = self._session_record(events, end, only_acts=not whole) if whole or events else None
-        return _News(before, self.position, lines, record, asked, closed, events, end, whole)
+        checkpoint = (due, self._clock.make(self.row, self.reader)) if due else None
+        return _News(before, self.position, lines, record, asked, closed, events, end, whole, checkpoint)
 
     def _read(self) -> bytes:
         data = self.folder.read_output(self.position, _SLICE)
@@ -181,7 +193,8 @@ def _size(path: str, root: str | None) -> int | None:
 class RunIngest:
     """Follows all runs of one registry that are not over."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, checkpoint_every: int = 0) -> None:
+        self.checkpoint_every = checkpoint_every
         self.connection = connection
         self.followed: dict[int, FollowedRun] = {}
         self._version: tuple[object, int] | None = None  # of the registry, when the open runs were listed
@@ -232,7 +245,7 @@ class RunIngest:
         for seq, row in alive.items():
             known = self.followed.get(seq)
             if known is None:
-                known = self.followed[seq] = FollowedRun(row)
+                known = self.followed[seq] = FollowedRun(row, self.checkpoint_every)
                 position = db.read(self.connection, runs.offset, seq)[0]
                 if position:
                     known.read_recorded(position)
@@ -258,6 +271,12 @@ def _record_one(connection: sqlite3.Connection, one: FollowedRun, found: _News) 
     if found.whole:
         detail = session_record.stored_text(one.reader.detail)
         runs.record_progress(connection, row, one.reader.session, one.reader.state, detail)
+    if found.checkpoint is not None:
+        kind, state = found.checkpoint
+        number = checkpoints.add(connection, row, kind, found.position, state)
+        if kind == MESSAGES and found.record is not None:
+            session = found.record.session
+            checkpoints.record_progress(connection, row, session.id, session.state, number)
     if found.end is not None:
         now = runs.by_id(connection, row.id) or row  # the intent to stop it may be new
         end_run(connection, now, one.reader.state, one.reader.detail, found.end.code)

@@ -47,6 +47,7 @@ class RunPlan:
     task: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
     resumed_from: str | None = None
+    budget: dict[str, float] = field(default_factory=dict)
     parent: str | None = None  # the run in which this one was started
     holder: dict[str, str] | None = None  # of its terminal
 
@@ -71,6 +72,7 @@ class RunPlan:
             "labels": self.labels,
             "parent": self.parent,
             "holder": self.holder["way"] if self.holder is not None else None,
+            "budget": self.budget,
         }
 
 

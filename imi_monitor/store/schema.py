@@ -480,6 +480,19 @@ CREATE TABLE notes (
 CREATE INDEX notes_by_worktree ON notes (repo_name, worktree_name, seq);
 """
 
+# Version 11: checkpoints of runs. `position` is the place in the run's output; `state` is JSON: what a new session needs.
+_CHECKPOINTS = """
+CREATE TABLE checkpoints (
+    run INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -492,6 +505,7 @@ MIGRATIONS: tuple[str, ...] = (
     _RUNS,
     _FORGES,
     _REVIEWS,
+    _CHECKPOINTS,
 )
 
 VERSION = len(MIGRATIONS)

@@ -38,6 +38,14 @@ def event(
         (event("worktree.created", "human:ana"), "human:ana created feat-x"),
         (event("artifact.saved", file="report.md", path="/r"), "claude-1 finished report.md"),
         (event("artifact.failed", file="report.md", why="disk full"), "report.md was not saved: disk full"),
+        (
+            event("run.interrupted", unit="usd", used=5.1, budget=5.0),
+            "claude-1 was interrupted: its budget is used up: $5.10 of $5",
+        ),
+        (
+            event("run.warned", unit="minutes", used=12.4, budget=15),
+            "claude-1 has used most of its budget: 12 of 15 minutes",
+        ),
         (event("worktree.merged", None, into="main"), "feat-x was merged into main"),
         (event("worktree.purged", None), "feat-x was purged from the trash"),
         (event("worktree.synced", None, linked=2, conflicts=1), "feat-x was synced: 2 linked, 1 conflict"),

@@ -5,8 +5,8 @@
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
 [[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
-[[complain]] writes to its standard error, [[fetch]] reads a page (Claude). Shapes: recorded from Claude Code 2.1.326 and
-Codex 0.169.0.
+[[complain]] writes to its standard error; only Claude: [[fetch]] reads a page, [[write]] writes a file, [[spend]] reports a
+cost. Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0.
 """
 
 from __future__ import annotations
@@ -220,6 +220,23 @@ class FakeClaude(FakeAgent):
             sys.exit(0)
         self.reply(message)
         return bool(message.get("request", {}).get("subtype") == "interrupt")
+
+    def do_write(self) -> bool:
+        """Write a file with the tool for it."""
+        path = os.path.join(os.getcwd(), "made.txt")
+        with open(path, "w") as file:
+            file.write("made")
+        given = {"file_path": path, "content": "made"}
+        self.assistant({"type": "tool_use", "id": "toolu_write", "name": "Write", "input": given})
+        content = [{"tool_use_id": "toolu_write", "type": "tool_result", "content": "ok", "is_error": False}]
+        self.emit("user", {"message": {"role": "user", "content": content}, "parent_tool_use_id": None})
+        return False
+
+    def do_spend(self) -> bool:
+        """End a turn that has cost as much again, and go on with the next one."""
+        result = {"subtype": "success", "is_error": False, "result": "Hello.", "total_cost_usd": 0.02}
+        self.emit("result", {**result, "modelUsage": {}, "permission_denials": []})
+        return False
 
     def do_fetch(self) -> bool:
         block = {"type": "tool_use", "id": "toolu_fetch", "name": "WebFetch", "input": {"url": "https://a.org/B c?"}}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +63,12 @@ class RunWorld:
         wait_for(is_there)
         return found[0]
 
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """The data of the recorded events of this kind, oldest first."""
+        with closing(sqlite3.connect(f"file:{registry()}?mode=ro", uri=True)) as connection:
+            rows = connection.execute("SELECT data FROM events WHERE type = ? ORDER BY seq", (kind,)).fetchall()
+        return [json.loads(row[0]) for row in rows]
+
     def folder(self, ident: str) -> LaunchFolder:
         return launch_folder.folder_of(ident)
 
@@ -69,8 +78,6 @@ class RunWorld:
     def messages(self, ident: str) -> list[str]:
         """What the agent said, as the log has it."""
         entries = self.imi("logs", ident, "-n", "100000", "--json").out.splitlines()
-        import json
-
         return [one["text"] for one in map(json.loads, entries) if one["kind"] == "message"]
 
 

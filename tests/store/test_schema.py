@@ -82,6 +82,7 @@ def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str
         "artifacts",
         "asks",
         "automatic_claims",
+        "checkpoints",
         "claim_history",
         "claim_queue",
         "claims",

@@ -80,3 +80,38 @@ def test_the_dialog_says_how_to_install_a_program_where_none_is(
         assert "‹claude›" in screen_text(app) and "npm install" in screen_text(app)
 
     run_dashboard(repo, play)
+
+
+def test_the_jobs_are_listed_followed_answered_and_stopped(world: RunWorld) -> None:
+    # S4.13
+    run = world.start("hello [[ask]]")
+    other = world.start("[[ask]]", "codex", "--in", "app")
+    for one in (run, other):
+        world.wait(one, "asks")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("J")
+        await wait_until(pilot, lambda: screen_text(app).count("permission for") == 2)
+        text = screen_text(app)
+        assert "2 living agents" in text and text.index(other[:8]) < text.index(run[:8]), "the newest first"
+        await pilot.press("W")
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and "asks: " in screen_text(app))
+        await enter(app, pilot, "yes")
+        world.wait(other, "idle")
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: "> hello" in screen_text(app) and "$ Bash touch x" in screen_text(app))
+        world.imi("answer", run, "yes")
+        await wait_until(pilot, lambda: "allowed" in screen_text(app))
+        await pilot.press("slash", *"hello", "enter")
+        await wait_until(pilot, lambda: "> hello" in screen_text(app) and "allowed" not in screen_text(app))
+        await pilot.press("escape", "escape")
+        await wait_until(pilot, lambda: "Jobs" in screen_text(app))
+        await pilot.press("X")
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and run[:8] in screen_text(app))
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        world.wait(run, "completed")
+        await wait_until(pilot, lambda: "completed" in screen_text(app))
+
+    run_dashboard(world.repo, play)

@@ -60,7 +60,7 @@ class LogsAction(Action):
             for line in folder.error_lines().splitlines():
                 context.emit(safe(line, 4000), {"error": safe(line, 4000)})
             return Outcome()
-        reader = _OutputReader(row)
+        reader = OutputReader(row)
         limit = request.whole("limit") or _DEFAULT_LINES
         for one in reader.read()[-limit:]:
             _emit(context, one)
@@ -74,7 +74,7 @@ class LogsAction(Action):
         return Outcome()
 
 
-class _OutputReader:
+class OutputReader:
     """Turns the output file into events, from where the last call ended."""
 
     def __init__(self, row: RunRow) -> None:

@@ -74,7 +74,7 @@ def run_data(one: RunRow, asks: list[AskRow] | None = None) -> dict[str, object]
     launch = json.loads(one.launch)
     shown = {
         name: launch.get(name)
-        for name in ("mode", "model", "flags", "dangerous", "base", "task", "labels", "parent", "holder")
+        for name in ("mode", "model", "flags", "dangerous", "base", "task", "labels", "parent", "holder", "budget")
     }
     questions = [
         {"id": each.id, "tool": each.tool, "text": each.text, "asked_at": each.asked_at} for each in asks or []

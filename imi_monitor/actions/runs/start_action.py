@@ -7,19 +7,20 @@ import sys
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_action, claim_options, ownership
-from imi_monitor.actions.runs import run_lookup, run_worktree
+from imi_monitor.actions.runs import fresh_session, run_lookup, run_worktree
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.git import layout
 from imi_monitor.model import names
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, MOST_PROMPT, PLAN, QUEUED
-from imi_monitor.model.text import safe
+from imi_monitor.model.text import count, safe
 from imi_monitor.runs import (
     follower,
     launch_folder,
     launcher,
     provider,
     providers,
+    run_budget,
     run_claim,
     run_folder,
     run_limit,
@@ -28,7 +29,7 @@ from imi_monitor.runs import (
 )
 from imi_monitor.runs.provider import TASK, WINDOW, Spec
 from imi_monitor.runs.run_plan import RUN_VARIABLE
-from imi_monitor.store import db, runs
+from imi_monitor.store import checkpoints, db, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ _WAY = Option(
     choices=provider.WAYS,
 )
 _WINDOWS = {"tmux": "window of tmux", "zellij": "tab of Zellij", "dtach": "terminal of dtach"}
+_FRESH = Option("fresh", "with a new session that begins with what the last checkpoint says, not with the old session")
 _OPTIONS = (
     Option("prompt", "what the agent is to do", value="TEXT", needed=True),
     _PROMPT_FILE,
@@ -65,8 +67,11 @@ _OPTIONS = (
     Option("task", "the task of its claim", value="TASK"),
     Option("model", "the model, as the program names it", value="MODEL"),
     *_MODES,
+    Option("budget", "interrupt it when it has cost so much, where its program reports money", value="USD"),
+    Option("minutes", "interrupt it when it has worked for so long", value="N", number=True),
     Option("label", "labels of the run: area=docs,team=core", value="K=V"),
     Option("continue", "resume the session of this run, or of the newest", value="RUN", optional_value=True),
+    _FRESH,
 )
 
 
@@ -142,16 +147,25 @@ class ResumeAction(Action):
     group = "Agents"
     label = "Resume"
     help = "resume the session of a run that has ended"
-    more = "The same as `imi start --continue`. Without a prompt the agent is told to go on where its last turn ended."
+    more = (
+        "The same as `imi start --continue`. Without a prompt the agent is told to go on where its last turn ended. Where the"
+        " program has lost the session, or with --fresh, a new session begins with the task, the plan, the last message, the"
+        " files and the open tool calls of the last checkpoint."
+    )
     in_menus = True
     requires = ("folder",)
     arguments = (run_lookup.MAYBE_RUN,)
-    options = (Option("prompt", "what to do next", value="TEXT"), _PROMPT_FILE, _WAY)
-    dialog_options = ("prompt",)
+    options = (Option("prompt", "what to do next", value="TEXT"), _PROMPT_FILE, _WAY, _FRESH)
+    dialog_options = ("prompt", "fresh")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        row = _ended(context, request.text("name"))
-        return [f"resumes the session of {row.short} ({safe(row.agent_id)}), which is {row.shown_state}"]
+        fresh = request.flag("fresh")
+        row = _ended(context, request.text("name"), fresh=fresh)
+        what = "begins a new session for" if fresh else "resumes the session of"
+        found = run_worktree.find_existing(context, row.worktree_name, row.repo_name) if row.worktree_name else None
+        files = fresh_session.uncommitted(context, found)
+        lines = [f"{what} {row.short} ({safe(row.agent_id)}), which is {row.shown_state}"]
+        return [*lines, f"{count(len(files), 'uncommitted file')}: {safe(', '.join(files[:3]))}"] if files else lines
 
     def run(self, context: Context, request: Request) -> Outcome:
         return resume(context, request, request.text("name"))
@@ -222,10 +236,11 @@ def _look(context: Context, request: Request, name: str) -> None:
     flags = tuple(_flags(request))
     _refuse_unknown_way(request)
     spec = Spec(found, "", "", "", _mode(request), request.text("model"), flags)
-    provider.launch_of(
-        wanted, spec, TASK if _holder(request, wanted) is None else WINDOW, ""
-    )  # refuses what it cannot do
+    way = TASK if _holder(request, wanted) is None else WINDOW
+    provider.launch_of(wanted, spec, way, "")  # refuses what it cannot do
     _labels(request)
+    if _budget(request, name) and way == WINDOW:
+        raise UsageError("--budget and --minutes need --way task: in a window you see what it does", code="bad-option")
     claim_options.short_text(request, "task")
     agent = request.text("as")
     problem = names.agent_problem(agent) if agent is not None else None
@@ -301,6 +316,7 @@ def _begin(
         base=_head(found),
         task=request.text("task"),
         labels=_labels(request),
+        budget=_budget(request, name) or (run_budget.limits_of(before) if before else {}),
         resumed_from=before.id if before else None,
         parent=os.environ.get(RUN_VARIABLE),
     )
@@ -308,6 +324,21 @@ def _begin(
     launcher.start_queued(context.connection, run_limit.at_once(context.settings))
     follower.ensure(context.database)
     return _outcome(context, row.id, plan)
+
+
+def _budget(request: Request, program: str) -> dict[str, float]:
+    text, minutes = request.text("budget"), request.number("minutes")
+    found = {} if not minutes else {"minutes": float(minutes)}
+    if text is not None:
+        try:
+            found["usd"] = float(text.removeprefix("$"))
+        except ValueError:
+            found["usd"] = 0.0
+        if not 0 < found["usd"] < 1e6:
+            raise UsageError(f"--budget {safe(text, 40)!r} is no amount of money: give it as 5.00", code="bad-option")
+        if not providers.by_name(program).reports_cost:
+            raise UsageError(f"{program} does not report what it costs: use --minutes", code="bad-option")
+    return found
 
 
 def _claimed(context: Context, request: Request, found: Target | None, agent: str, spec: Spec) -> bool:
@@ -350,7 +381,7 @@ def _outcome(context: Context, run_id: str, plan: RunPlan) -> Outcome:
 
 def resume(context: Context, request: Request, name: str | None, default: str = _GO_ON) -> Outcome:
     """Take up the session of an ended run; `default`: the prompt if none is given, which may be empty in a window."""
-    before = _ended(context, name)
+    before = _ended(context, name, fresh=request.flag("fresh"))
     _refuse_unknown_way(request)
     left = run_stop.list_left_behind([before]).get(before.id)
     if left:  # one of them may still write the session
@@ -358,34 +389,44 @@ def resume(context: Context, request: Request, name: str | None, default: str = 
         raise Refused(
             f"{before.short} left {shown} behind: end them with `imi stop {before.short}`", code="left-behind"
         )
-    prompt = _prompt(request) or default
-    spec = launcher.spec_of(before, prompt)
+    words = _prompt(request)
+    spec = launcher.spec_of(before, "")
     found = None
     if before.worktree_name is not None:
         found = run_worktree.find_existing(context, before.worktree_name, before.repo_name)
     elif not os.path.isdir(before.cwd):
         raise Refused(f"its folder {safe(before.cwd)} is gone: start it anew", code="missing")
+    fresh = request.flag("fresh") or _has_lost_session(context, before)
     program = provider.find_program(providers.by_name(before.program))
     again = Spec(
         program=program,
-        prompt=prompt,
+        prompt=fresh_session.first_prompt(context, before, found, words) if fresh else words or default,
         cwd=found.path if found else before.cwd,
         session=new_id(),
         mode=spec.mode,
         model=spec.model,
         flags=spec.flags,
-        resumes=before.session,
+        resumes=None if fresh else before.session,
     )
     return _begin(context, request, before.program, again, found, before)
 
 
-def _ended(context: Context, name: str | None) -> RunRow:
-    """The run of this name, if its session can be taken up again."""
+def _has_lost_session(context: Context, before: RunRow) -> bool:
+    """Whether the program has no record of a session that had begun: a resume would go on with nothing, in silence."""
+    known = providers.by_name(before.program).has_session(before.session or "")
+    return not known and db.read(context.connection, checkpoints.last_number, before.seq) > 0
+
+
+def _ended(context: Context, name: str | None, *, fresh: bool = False) -> RunRow:
+    """The run of this name, if its session can be taken up again, or with `fresh` its work."""
     found = run_lookup.find_run(context, name)
     if found.is_open:
         raise Refused(f"{found.short} is not over ({found.shown_state}): `imi say {found.short} TEXT` talks to it")
-    if found.session is None:
-        raise Refused(f"{found.short} ended before it had a session: start it anew", code="no-session")
+    if found.session is None and not fresh:
+        raise Refused(
+            f"{found.short} ended before it had a session: `imi resume {found.short} --fresh` begins a new one",
+            code="no-session",
+        )
     return found
 
 

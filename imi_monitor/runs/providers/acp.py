@@ -77,6 +77,8 @@ def make(name: str) -> AcpProvider:
 
 
 class AcpProvider:
+    reports_cost = False
+
     def __init__(self, name: str, program: AcpProgram) -> None:
         self.name = name
         self.install = program.install
@@ -95,6 +97,9 @@ class AcpProvider:
         hello = _request(_HELLO, "initialize", {**offer, "clientInfo": {"name": "imi", "version": "0"}})
         dangerous = tuple(word for word in spec.flags if word.rpartition("=")[2] in one.dangerous)
         return Launch(argv, spec.resumes, (hello,), dangerous=dangerous, env=one.env)
+
+    def has_session(self, session: str) -> bool:
+        return True  # it says so when the session is loaded
 
     def window(self, spec: Spec, folder: str) -> Launch:
         own = self._program.window

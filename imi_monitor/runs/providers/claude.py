@@ -57,10 +57,14 @@ class ClaudeProvider:
     name = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
     has_window = True
+    reports_cost = True
 
     def start(self, spec: Spec) -> Launch:
         argv, session = _command(spec, *_DUPLEX)
         return Launch(argv, session, (_prompt(spec.prompt, session),), dangerous=_dangerous(spec))
+
+    def has_session(self, session: str) -> bool:
+        return has_transcript(session)
 
     def window(self, spec: Spec, folder: str) -> Launch:
         argv, session = _command(spec, "--settings", os.path.join(folder, _SETTINGS))

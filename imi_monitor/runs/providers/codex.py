@@ -24,6 +24,7 @@ class CodexProvider:
     name = "codex"
     install = "npm install -g @openai/codex"
     has_window = True
+    reports_cost = False
 
     def start(self, spec: Spec) -> Launch:
         settings: Message = {"cwd": spec.cwd, "approvalPolicy": "on-request", "sandbox": _SANDBOX[spec.mode]}
@@ -40,6 +41,9 @@ class CodexProvider:
         )
         dangerous = tuple(one for one in spec.flags if any(word in one for word in _DANGEROUS))
         return Launch((spec.program, "app-server", *spec.flags), spec.resumes, opening, dangerous=dangerous)
+
+    def has_session(self, session: str) -> bool:
+        return True  # its server says so when the thread is resumed
 
     def window(self, spec: Spec, folder: str) -> Launch:
         resumes = ("resume", spec.resumes) if spec.resumes is not None else ()

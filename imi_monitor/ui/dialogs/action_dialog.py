@@ -408,10 +408,10 @@ def dialog_for(
 ) -> ActionDialog:
     """Return the dialog of an action on these worktrees; `context_of` gives the context of a worktree's repository.
 
-    `values` are for an action that needs no worktree, or for a single one.
+    `values` are for an action that needs no worktree, for a single one, or name the target.
     """
     first = trees[0] if trees else None
-    if not action.needs_worktree:
+    if not action.needs_worktree or (values and action.worktree_value in values):
         return ActionDialog(action, values or {}, context_of(first))
     if len(trees) == 1 and first is not None:
         given: dict[str, object] = {**(values or {}), action.worktree_value: first.key.worktree}

@@ -1,0 +1,120 @@
+"""The agents that imi started, newest first, with state, place in the queue and question; `enter` opens the log of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from textual import on
+from textual.binding import Binding
+from textual.content import Content
+
+from imi_monitor.model import times
+from imi_monitor.model.run import CRASHED, QUEUED
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.state_words import ASKS, FAILED, IDLE, STALLED, WORKS
+from imi_monitor.model.text import count, safe
+from imi_monitor.ui import cells
+from imi_monitor.ui.background_query import ShouldStop
+from imi_monitor.ui.views.job_log_view import JobLogView
+from imi_monitor.ui.views.registry_view import NARROW, RegistryView
+from imi_monitor.ui.views.view import action_data
+from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
+
+if TYPE_CHECKING:
+    from imi_monitor.ui.app import ImiApp
+
+_STYLES = {
+    ASKS: "$agent-asks bold",
+    STALLED: "$agent-asks",
+    WORKS: "$agent-works",
+    IDLE: "$agent-idle",
+    FAILED: "$agent-failed",
+    CRASHED: "$agent-dead",
+}
+_SECONDS = 2  # between two reads while nothing is recorded: silence becomes a stall without an event
+
+
+class JobsView(RegistryView):
+    word = "jobs"
+    opening_key = "J"
+    label = "Jobs"
+    help = "the agents that imi started: state, queue, questions, and the log of each"
+    BINDINGS = [
+        Binding("enter", "log", "Log", key_display="⏎", tooltip="follow what the agent says and does"),
+        Binding("W", "act('answer')", "Answer", id="answer", tooltip="answer the question of the agent"),
+        Binding("X", "act('stop')", "Stop", id="stop", tooltip="end the agent and all that it started"),
+        Binding("c", "act('resume')", "Continue", tooltip="take the session of an ended run up again"),
+    ]
+
+    def version(self, snapshot: Snapshot) -> object:
+        last = snapshot.events[-1].seq if snapshot.events else None
+        return (last, int(times.now().timestamp()) // _SECONDS)
+
+    def read(self, stop: ShouldStop) -> dict[str, Any]:
+        return action_data(self.open_context, None, "runs", {}, stop)
+
+    def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
+        found = data["runs"] if data else []
+        queued = sum(one["status"] == QUEUED for one in found)
+        alive = sum(one["ended_at"] is None for one in found) - queued
+        parts = [count(alive, "living agent")] if found else []
+        parts += [f"{count(queued, 'waits', 'wait')} in the queue"] if queued else []
+        return "Jobs", ", ".join(parts)
+
+    def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
+        rows = [ListRow(one["id"], _lines(one, now, width)) for one in data["runs"]]
+        return rows or [message_row("no agent was started yet: > starts one in the selected worktree")]
+
+    @property
+    def _chosen(self) -> dict[str, Any] | None:
+        found = self._data["runs"] if self._data else ()
+        return next((one for one in found if one["id"] == self.query_one(RowList).cursor), None)
+
+    @on(RowList.RowChosen)
+    def action_log(self) -> None:
+        chosen = self._chosen
+        if chosen is not None:
+            view = JobLogView(self.key, self.open_context, chosen["id"])
+            self.app.push_screen(view)
+            if self.snapshot is not None:
+                self.call_after_refresh(view.show_snapshot, self.snapshot, times.now())
+
+    def action_act(self, verb: str) -> None:
+        """Open the dialog of an action for the run under the cursor."""
+        chosen = self._chosen
+        if chosen is not None:
+            cast("ImiApp", self.app).action_commands.open(verb, [], values={"name": chosen["id"]})
+
+
+def _lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...]:
+    state = str(one["shown_state"])
+    shown = f"{state}, place {one['place']}" if one["place"] is not None else state
+    head = [
+        cells.fixed(one["id"][:8], 9, cells.MUTED),
+        cells.fixed_name(safe(one["agent_id"], 40), 18, "bold"),
+        Content(" "),
+        cells.fixed(shown, 16, _STYLES.get(state, cells.MUTED)),
+        cells.fixed(times.age_of(one["ended_at"] or one["started_at"] or one["created_at"], now), 5, cells.MUTED),
+    ]
+    where = cells.fixed_name(safe(one["worktree_name"] or "its run folder", 60), 20)
+    asks = one["asks"]
+    text = asks[0]["text"] if asks else one["detail"] if one["ended_at"] else None
+    said = Content.styled(
+        safe((text or one["prompt"] or "").split("\n")[0], 300),
+        "$agent-asks" if asks else cells.MUTED if not text else "",
+    )
+    left = one["left_behind"]
+    more = (
+        Content.styled(f"  left {count(len(left), 'process', 'processes')} behind", "$error") if left else Content("")
+    )
+    if width < NARROW:
+        return (
+            Content("").join(head).truncate(width),
+            Content("  ").append(where).append(Content(" ")).append(said).append(more).truncate(width),
+        )
+    return (Content("").join([*head, where, Content(" "), said, more]).truncate(width),)
+
+
+VIEW = JobsView
