@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "add": "imi_monitor.actions.creation.create_action",
     "review": "imi_monitor.actions.reviews.review_action",
     "pr": "imi_monitor.actions.reviews.review_action",
+    "prs": "imi_monitor.actions.reviews.pull_requests_action",
     "go": "imi_monitor.actions.status.go_action",
     "trunk": "imi_monitor.actions.status.go_action",
     "rename": "imi_monitor.actions.worktree.rename_action",

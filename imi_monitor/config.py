@@ -60,6 +60,11 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "",
         "how many days the whole output of an ended run is kept as it is; then it is packed into the run folder; 0: always",
     ),
+    "reviews.refresh_seconds": (
+        60,
+        "",
+        "the shortest time between two questions to a forge (gh, glab) about its pull requests; 0: only when asked",
+    ),
     "trash.keep_days": (30, "", "how many days a removed worktree can be restored"),
     "ui.theme": ("", "IMI_THEME", "the dashboard's colours; empty: by the terminal"),
     "ui.ascii": (False, "", "dashboard without Unicode, as with --ascii"),

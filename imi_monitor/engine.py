@@ -47,6 +47,7 @@ from imi_monitor.sources.hints import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from imi_monitor.model.pull_request import PullRequest
     from imi_monitor.sources.source import RegistryReading, RosterEntry, Source
     from imi_monitor.store.lost_registry import RegistryTrace
 
@@ -221,6 +222,10 @@ class Engine:
                 self._awaited.set()
             self._agents = agents
             self._mark_urgent()
+
+    def set_pull_requests(self, pulls: Mapping[Key, PullRequest]) -> None:
+        for key in self._worktrees:
+            self._update_worktree(key, pull=pulls.get(key))
 
     def set_agent_names(self, names: Mapping[str, GivenName]) -> None:
         if names != self._given_names:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MODULES = (
     "imi_monitor.actions.creation.create_action",
     "imi_monitor.actions.reviews.review_action",
+    "imi_monitor.actions.reviews.pull_requests_action",
     "imi_monitor.actions.status.go_action",
     "imi_monitor.actions.worktree.rename_action",
     "imi_monitor.actions.sync.sync_action",

@@ -9,6 +9,8 @@ from imi_monitor.model.errors import ImiError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from imi_monitor.actions.context import Context
 
 FLAG = ""
@@ -22,9 +24,10 @@ def _label(name: str) -> str:
 
 
 class Argument:
-    """A positional word. `rest` takes all words that follow; `choices` are the words that completion offers."""
+    """A positional word. `rest` takes all words that follow; `choices` are the words that completion offers; with `suggested`
+    a dialog lists the action's suggestions below its field."""
 
-    __slots__ = ("choices", "help", "label", "name", "optional", "rest")
+    __slots__ = ("choices", "help", "label", "name", "optional", "rest", "suggested")
 
     def __init__(
         self,
@@ -35,8 +38,10 @@ class Argument:
         rest: bool = False,
         choices: tuple[str, ...] = (),
         label: str = "",
+        suggested: bool = False,
     ) -> None:
         self.name = name
+        self.suggested = suggested
         self.label = label or _label(name)  # in a dialog
         self.choices = choices
         self.help = help
@@ -172,6 +177,28 @@ class Outcome:
         self.exit_status = exit_status
 
 
+class Suggestion:
+    """A value that a dialog offers, with two texts that are safe to show."""
+
+    __slots__ = ("help", "label", "value")
+
+    def __init__(self, value: str, label: str, help: str) -> None:
+        self.value = value
+        self.label = label
+        self.help = help
+
+
+class Suggestions:
+    """What a dialog offers for a field, and where it is from. `accepts`: whether a typed text is a value by itself."""
+
+    __slots__ = ("accepts", "offered", "origin")
+
+    def __init__(self, offered: list[Suggestion], origin: str, accepts: Callable[[str], bool]) -> None:
+        self.offered = offered
+        self.origin = origin
+        self.accepts = accepts
+
+
 class Preview:
     """What an action would do, and the refusal that prevents it, if any.
 
@@ -221,6 +248,7 @@ class Action:
     returns_path = False  # its outcome can hold a path, into which the shell function changes
     background_option = ""  # with this option the dashboard runs it in the background
     opens_worktree = False  # the dashboard opens the resulting path in a new pane
+    ends_in_view = ""  # the word of the view of its worktree that the dashboard shows afterwards
     dangerous = False  # the dashboard asks for confirmation
     brings_work = False  # dangerous, but it adds work to a branch: its dialog does not look like a removal
     changes = True  # refused under --read-only
@@ -266,6 +294,10 @@ class Action:
     def choices(self, context: Context, name: str) -> list[str]:
         """The possible values of an argument, when they are few and known."""
         return []
+
+    def suggestions(self, context: Context, name: str, *, ask: bool) -> Suggestions | None:
+        """What a dialog offers for a suggested argument: at once what is known, then, with `ask`, what a server answers."""
+        return None
 
     def override(self, refusal: ImiError, name: str) -> dict[str, object] | None:
         """The values that pass this refusal once the user has typed `name`; None when typing does not help."""

@@ -42,6 +42,7 @@ _ARGUMENTS = {
     "type": "types",
     "path": "files",
     "file": "files",
+    "pr": "pull requests",
 }
 # option, or its value as help shows it -> what its values are
 _OPTIONS = {
@@ -225,14 +226,25 @@ def _branches(context: Context) -> list[Candidate]:
     return [] if repository is None else [(name, "") for name in refs.branches(context.git(repository))]
 
 
+def _pull_requests(context: Context) -> list[Candidate]:
+    from imi_monitor.actions.reviews import pull_request_lists
+
+    repository = context.find_repository()
+    if repository is None:
+        return []
+    found = pull_request_lists.offered(context, repository, ask=False).pulls
+    return [(str(pull.number), safe(pull.title or "", 60)) for pull in found]
+
+
 def _files(_: Context) -> list[Candidate]:
     return [(FILES, "")]
 
 
-_OF_REGISTRY = ("worktrees", "repositories", "agents", "sessions", "trash", "types")
+_OF_REGISTRY = ("worktrees", "repositories", "agents", "sessions", "trash", "types", "pull requests")
 _READERS: dict[str, Callable[[Context], list[Candidate]]] = {
     "worktrees": _worktrees,
     "repositories": _repositories,
+    "pull requests": _pull_requests,
     "agents": _agents,
     "sessions": _sessions,
     "trash": _trash,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from imi_monitor import programs
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git import layout
 from imi_monitor.model import remote_address
@@ -64,6 +65,13 @@ def view(
     if found is None:
         raise ForgeUnavailable(f"glab lists no merge request {number}")
     return found
+
+
+def can_ask(project: ForgeProject) -> bool:
+    """Return whether a program is installed that may know the project."""
+    from imi_monitor.forges import github_cli, gitlab_cli
+
+    return any(one.may_have(project.address) and programs.find(one.PROGRAM) for one in (github_cli, gitlab_cli))
 
 
 def ask(project: ForgeProject, numbers: Sequence[int] = (), cancelled: Callable[[], bool] | None = None) -> ForgeAnswer:

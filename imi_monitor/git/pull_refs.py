@@ -7,8 +7,10 @@ where the next `fetch --prune` would delete them.
 from __future__ import annotations
 
 import os
+import re
 import time
 
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git.refs import check_branch_name, check_ref, check_remote_name
 from imi_monitor.git.remotes import (
     ONLY_ALLOWED,
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
     from imi_monitor.git.runner import Git
 
+# `refs/remotes/imi/origin/pull/12` is ours; the others come from refspecs that forges' manuals give
+_PULL_REF = re.compile(r"/(?:pull|pr|merge-requests|mr)/([1-9][0-9]{0,8})(?:/head)?$")
+_FETCHED_FORMAT = "%(refname)%00%(objectname)%00%(contents:subject)%00%(authorname)"
 _UPLOAD_PACK = "--upload-pack=git-upload-pack"
 _TRIES = 20  # attempts to lock the repository's configuration, which other processes lock briefly too
 
@@ -54,6 +59,29 @@ def list_remote_refs(
         raise classify_failure(problem, redact(where)) from problem
     found = (line.partition("\t") for line in text.split("\n") if "\t" in line)
     return {ref: sha for sha, _, ref in found if is_commit_id(sha)}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedRef:
+    """A pull request whose commits are here, with its last commit."""
+
+    number: int
+    sha: str
+    subject: str
+    author: str
+
+
+def list_fetched(git: Git) -> list[FetchedRef]:
+    """Return the pull requests that imi or the user's refspecs have fetched, the highest number first."""
+    text = git.text("for-each-ref", f"--format={_FETCHED_FORMAT}", "--count=1000", "--", "refs/remotes", "refs/pull")
+    found: dict[int, FetchedRef] = {}
+    for line in text.split("\n"):
+        name, sha, subject, author = [*line.split("\0"), "", "", ""][:4]
+        match = _PULL_REF.search(name)
+        if match is not None:
+            number = int(match[1])
+            found[number] = FetchedRef(number, sha, redact(subject)[:300], redact(author)[:100])
+    return [found[number] for number in sorted(found, reverse=True)]
 
 
 def fetch_from(

@@ -47,6 +47,14 @@ class PullRequestList:
         found = [pull for pull in found if pull.is_open or (head is not None and pull.sha == head)]
         return max(found, key=lambda pull: (pull.is_open, pull.number or 0), default=None)
 
+    def of_worktree(
+        self, number: int | None, branch: str | None, head: str | None, own: Collection[str]
+    ) -> PullRequest | None:
+        """The pull request of a review's number, else of a worktree's branch."""
+        if number is not None:
+            return self.find(number)
+        return self.find_branch(branch, head, own) if branch is not None else None
+
     def origin(self, now: datetime) -> str:
         """Where the list is from: `12 open pull requests from gh, 40s ago; offline since 14:02: …`."""
         parts = []
@@ -73,6 +81,17 @@ def standing(pull: PullRequest) -> str:
         return f"#{pull.number} {pull.state.lower()}"
     review = "draft" if pull.draft else REVIEW_WORDS.get(pull.review or "", "")
     return " ".join(filter(None, (f"#{pull.number}", CI_WORDS.get(pull.ci or "", ""), review)))
+
+
+def prospect(pull: PullRequest) -> str:
+    """`bad` if checks failed or changes are asked for, `good` if it is merged or can be, else empty."""
+    if pull.state == "MERGED":
+        return "good"
+    if not pull.is_open:
+        return ""
+    if pull.ci == "failed" or pull.review == "changes":
+        return "bad"
+    return "good" if pull.review == "approved" and pull.ci in ("passed", "none") else ""
 
 
 def described(pull: PullRequest) -> str:

@@ -10,6 +10,7 @@ from imi_monitor.fast.frozen_dataclass import dataclass, field
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import Change
 from imi_monitor.model.commit import Commit
+from imi_monitor.model.pull_request import PullRequest
 from imi_monitor.model.state_words import UNCLAIMED
 
 
@@ -137,6 +138,7 @@ class Worktree:
     last_change: Change | None = None
     # (minute since the epoch, changes in it), oldest first; minutes without changes are left out
     activity: tuple[tuple[int, int], ...] = ()
+    pull: PullRequest | None = None  # as the forge listed it last
 
     @property
     def owner(self) -> str:
@@ -228,6 +230,17 @@ class HomeState:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgeState:
+    """When the pull requests of a repository were listed, by which program, and why a later attempt failed."""
+
+    repo: str
+    via: str | None
+    read_at: str | None
+    problem: str | None
+    problem_since: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything at one moment. The engine publishes no snapshot that differs only in `seq` and `taken_at`."""
 
@@ -247,6 +260,7 @@ class Snapshot:
     disk: tuple[DiskUse, ...] = ()  # of the worktrees measured so far; `imi watch` measures none
     unread: tuple[UnreadChanges, ...] = ()  # of the worktrees counted so far; `imi watch` counts none
     registry: RegistryState = field(default=RegistryState())
+    forges: tuple[ForgeState, ...] = ()  # of repositories whose forge was asked
     homes: tuple[HomeState, ...] = ()  # of the team, the own one too; none without a team
 
     def worktree(self, key: Key) -> Worktree | None:

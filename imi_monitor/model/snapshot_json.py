@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import Agent, Evidence
+from imi_monitor.model.pull_request_list import pull_request_data
 from imi_monitor.model.snapshot import Collision, HomeState, Key, Snapshot, Worktree
 
 SCHEMA = 1
@@ -32,6 +33,7 @@ def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
         "agents": [agent_data(one) for one in snapshot.agents],
         "health": [asdict(one) for one in snapshot.health],
         "registry": asdict(snapshot.registry),
+        "forges": [asdict(one) for one in snapshot.forges],
         "homes": [home_data(one) for one in snapshot.homes],
     }
 
@@ -68,6 +70,8 @@ def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
         yield {**head, "type": "agent_gone", "id": ident}
     if now.health != before.health:
         yield {**head, "type": "health", "health": [asdict(one) for one in now.health]}
+    if now.forges != before.forges:
+        yield {**head, "type": "forges", "forges": [asdict(one) for one in now.forges]}
     if now.homes != before.homes:
         yield {**head, "type": "homes", "homes": [home_data(one) for one in now.homes]}
     if now.complete and not before.complete:
@@ -78,11 +82,13 @@ def worktree_data(one: Worktree) -> dict[str, object]:
     """Return one worktree; its key and owner are fields of the object itself."""
     fields = asdict(one)
     fields.pop("key")
+    fields.pop("pull")
     claim = fields.pop("claim")
     if claim is not None:
         claim.pop("key")
     activity = [{"minute": minute, "changes": count} for minute, count in one.activity]
-    return {**_named(one.key), **fields, "claim": claim, "activity": activity, "owner": one.owner}
+    pull = pull_request_data(one.pull) if one.pull is not None else None
+    return {**_named(one.key), **fields, "claim": claim, "activity": activity, "owner": one.owner, "pull_request": pull}
 
 
 def home_data(one: HomeState) -> dict[str, object]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
 from imi_monitor.model import columns, state_words, times
 from imi_monitor.model.columns import Column
+from imi_monitor.model.pull_request_list import prospect, pull_request_data, standing
 from imi_monitor.model.state_words import UNCLAIMED
 from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, join, styled
 from imi_monitor.model.text import count, safe
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from imi_monitor.model.pull_request import PullRequest
     from imi_monitor.model.snapshot import Collision, HomeState, Snapshot, Worktree
 
 
@@ -41,6 +43,7 @@ class ListedWorktree:
     prunable: str | None = None
     host: str | None = None  # the label of its home; None: this one
     home_state: str | None = None  # unconfirmed or offline; None: what is shown is true now
+    pull: PullRequest | None = None  # as the forge listed it last
 
     @property
     def owner(self) -> str:
@@ -58,7 +61,8 @@ class ListedWorktree:
         return [*found, self.home_state] if self.home_state else found
 
     def data(self) -> dict[str, object]:
-        return asdict(self)
+        pull = pull_request_data(self.pull) if self.pull is not None else None
+        return {name: value for name, value in asdict(self).items() if name != "pull"} | {"pull_request": pull}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ _STATUS = (
     Column("Changed", right=True),
     Column("New", right=True),
     Column("Conflicts", right=True),
+    Column("PR", rank=8),
     Column("Doing"),
     Column("Commit", right=True, rank=5),
     Column("Last change", least=12, rank=4),
@@ -175,6 +180,7 @@ def _status_of(worktree: Worktree) -> WorktreeStatus:
         agent_id=(claim.agent or None) if claim else None,
         claim_state=claim.state if claim else "free",
         pr_number=worktree.pr,
+        pull=worktree.pull,
         missing=worktree.missing,
         locked=worktree.locked,
     )
@@ -235,11 +241,20 @@ def _status_row(reading: WorktreeStatus, several: bool, now: datetime) -> list[s
         styled(_number(reading.unstaged), WARNING),
         _number(reading.untracked),
         styled(_number(reading.conflicted), ERROR),
+        pull_request_text(known.pull),
         styled(reading.operation or "", WARNING),
         styled(times.age_of(reading.last_commit_at, now) if reading.head or reading.error else NONE, MUTED),
         styled(_last_change(reading, now), MUTED),
         styled(safe("; ".join(_notes(reading))), ERROR),
     ]
+
+
+def pull_request_text(pull: PullRequest | None) -> str:
+    """Return number, CI and review of a pull request, in the colour of what is worst."""
+    if pull is None:
+        return ""
+    outlook = prospect(pull)
+    return styled(standing(pull), {"bad": ERROR, "good": SUCCESS}.get(outlook, ""))
 
 
 def _owner(known: ListedWorktree) -> str:
@@ -302,6 +317,7 @@ def _stacked_facts(reading: WorktreeStatus, now: datetime) -> list[str]:
     if reading.error is not None:
         return lines if reading.known.missing else [*lines, f"? {safe(reading.error)}"]
     lines += [*_distance_lines(reading), *_uncommitted_lines(reading)] or ["✓ clean"]
+    lines += [standing(reading.known.pull)] if reading.known.pull is not None else []
     if reading.last_change_path is not None:
         lines.append(f"• {safe(reading.last_change_path)} ({times.age_of(reading.last_change_at, now)} ago)")
     return lines

@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.config import Settings
     from imi_monitor.model.agent_names import GivenName
+    from imi_monitor.model.pull_request import PullRequest
     from imi_monitor.model.snapshot import Snapshot
     from imi_monitor.sources.agents.session_recorder import SessionRecorder
     from imi_monitor.sources.files.watcher import FileWatcher
@@ -124,6 +125,9 @@ class ReadingReceiver(Protocol):
         """Every claim is unknown until the next reading."""
 
     def set_agents(self, agents: tuple[Agent, ...]) -> None: ...
+
+    def set_pull_requests(self, pulls: Mapping[Key, PullRequest]) -> None:
+        """Set the pull request of each worktree that has one."""
 
     def set_agent_names(self, names: Mapping[str, GivenName]) -> None:
         """Set the names that the registry has, by `agent_names.name_key`."""

@@ -8,6 +8,9 @@ import sqlite3
 import pytest
 
 from imi_monitor import paths
+from imi_monitor.model import times
+from imi_monitor.model.pull_request import PullRequest
+from imi_monitor.store import db, pull_requests
 from tests.helpers import Repo, git, imi, tree_hash
 
 
@@ -117,3 +120,70 @@ def test_a_disk_that_is_not_mounted_is_not_a_missing_worktree(repo: Repo) -> Non
     assert "may not be mounted" in ran.data["kept"][0]["keep"]
     (repo.path.parent / "unmounted").rename(disk)
     assert git("status", "--porcelain", cwd=disk / "feat-far") == ""
+
+
+# -- merged on the forge ----------------------------------------------------------------------------------------------
+
+
+def listed(repo: Repo, *pulls: PullRequest) -> None:
+    """What a forge has listed, as the registry keeps it."""
+    repo.git("remote", "add", "origin", "https://github.com/acme/app.git", check=False)
+    connection, now = db.connect(paths.default_database()), times.now()
+    key = "github.com/acme/app"
+    db.transact(connection, pull_requests.reserve, key, now, 0)
+    db.transact(connection, pull_requests.record, key, "gh", pulls, len(pulls), now)
+    connection.close()
+
+
+@pytest.fixture
+def landed(repo: Repo) -> Repo:
+    """The worktree feat-x with a commit that the local trunk does not have."""
+    assert imi("feat", "x", cwd=repo.path).code == 0
+    tree(repo, "x").write("x.txt", "x\n")
+    tree(repo, "x").commit("x")
+    return repo
+
+
+def merged(repo: Repo, **fields: object) -> PullRequest:
+    sha = tree(repo, "x").git("rev-parse", "HEAD")
+    known: dict[str, object] = {
+        "head": "feat/x",
+        "base": "main",
+        "is_fork": False,
+        "state": "MERGED",
+        "sha": sha,
+        "landed": "b" * 40,
+    }
+    return PullRequest(12, **known | fields)  # type: ignore[arg-type]
+
+
+def test_a_worktree_at_the_end_of_a_merged_pull_request_is_pruned(landed: Repo) -> None:
+    assert imi("prune", "--dry-run", "--json", cwd=landed.path).data["pruned"] == []
+    head = tree(landed, "x").git("rev-parse", "HEAD")
+    listed(landed, merged(landed))
+    (found,) = imi("prune", "--json", cwd=landed.path).data["pruned"]
+    assert found["kind"] == "merged"
+    assert found["reason"].startswith(
+        f"pull request 12, which ends at its commit {head[:10]}, was merged into main as "
+    )
+    assert "(gh, " in found["reason"] and not tree(landed, "x").path.exists()
+    assert landed.git("rev-parse", "feat/x") == head, "the branch stays"
+    assert imi("undo", cwd=landed.path).code == 0 and tree(landed, "x").path.exists()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"state": "OPEN"}, {"state": "CLOSED"}, {"sha": "c" * 40}, {"sha": None}, {"base": "release"}, {"is_fork": None}],
+)
+def test_any_doubt_about_a_merged_pull_request_keeps_the_worktree(landed: Repo, fields: dict[str, object]) -> None:
+    listed(landed, merged(landed, **fields))
+    assert imi("prune", "--json", cwd=landed.path).data["pruned"] == [] and tree(landed, "x").path.exists()
+
+
+def test_work_after_the_merge_keeps_the_worktree(landed: Repo) -> None:
+    listed(landed, merged(landed))
+    tree(landed, "x").write("more.txt", "not committed\n")
+    (kept,) = imi("prune", "--json", cwd=landed.path).data["kept"]
+    assert (kept["kind"] == "merged" and "not committed" in kept["keep"]) or "untracked" in kept["keep"]
+    tree(landed, "x").commit("more")
+    assert imi("prune", "--json", cwd=landed.path).data["kept"] == []

@@ -10,6 +10,7 @@ from pathlib import Path
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_names import GivenName
 from imi_monitor.model.change import Change
+from imi_monitor.model.pull_request import PullRequest
 from imi_monitor.model.snapshot import GitState, Key
 from imi_monitor.sources.files.watcher import FileWatcher, WatchRoot
 from imi_monitor.sources.hints import Hint
@@ -29,8 +30,14 @@ class RecordingReceiver(ReadingReceiver):
         self.agent_reports = 0
         self.agent_names: dict[str, GivenName] = {}
         self.failures: dict[str, str] = {}  # source -> why
+        self.pulls: dict[Key, PullRequest] = {}
+        self.fields: dict[str, object] = {}
 
-    def update(self, **fields: object) -> None: ...
+    def update(self, **fields: object) -> None:
+        self.fields |= fields
+
+    def set_pull_requests(self, pulls: Mapping[Key, PullRequest]) -> None:
+        self.pulls = dict(pulls)
 
     def set_roster(self, entries: tuple[RosterEntry, ...]) -> None: ...
 

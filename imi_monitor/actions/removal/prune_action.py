@@ -50,7 +50,7 @@ class PruneAction(Action):
     help = "forget missing worktrees, move merged and clean ones to the trash, list orphaned folders"
     key = "P"
     more = """Branches stay. Merged means proven: by ancestry, by content, or by the same changes (squash, rebase); a branch
-    without a commit of its own counts as new."""
+    without a commit of its own counts as new. A pull request that the forge listed as merged counts at its last commit."""
     arguments = (Argument("repo", "the repository", optional=True),)
     options = (
         Option("dry-run", "only list what would be pruned, and why"),
@@ -162,7 +162,22 @@ def _merged(context: Context, git: Git, found: Target, agent: str) -> PruneFindi
         if proof is not None and (proof != "ancestor" or has_history(found.repository.common_dir, linked.branch)):
             reason = f"{safe(linked.branch)} is merged into {safe(trunk)} ({_WORDS[proof]})"
             return PruneFinding("merged", found.name, found.path, reason, _unsafe(context, found, agent))
-    return None
+    return _merged_on_forge(context, found, linked.head, trunk, agent)
+
+
+def _merged_on_forge(context: Context, found: Target, head: str, trunk: str, agent: str) -> PruneFinding | None:
+    """A worktree at the last commit of a pull request that the forge has merged, which the local trunk may lack."""
+    from imi_monitor.actions.reviews import pull_request_lists
+
+    pull, via, read_at = pull_request_lists.of_worktree(context, found)
+    if pull is None or pull.state != "MERGED" or pull.sha != head or pull.base != trunk:
+        return None
+    landed = f" as {pull.landed[:10]}" if pull.landed else ""
+    reason = (
+        f"pull request {pull.number}, which ends at its commit {head[:10]}, was merged into {safe(trunk)}{landed}"
+        f" ({via}, {times.age_of(read_at)} ago)"
+    )
+    return PruneFinding("merged", found.name, found.path, reason, _unsafe(context, found, agent))
 
 
 _WORDS = {

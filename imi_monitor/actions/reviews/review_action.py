@@ -6,13 +6,14 @@ import os
 import time
 
 from imi_monitor.actions import worktree_lookup
-from imi_monitor.actions.action import Action, Argument, Option
+from imi_monitor.actions.action import Action, Argument, Option, Suggestion, Suggestions
 from imi_monitor.actions.creation import create_action, creation_request
-from imi_monitor.actions.reviews import pull_request_fetch, review_branch, review_worktree
+from imi_monitor.actions.reviews import pull_request_fetch, pull_request_lists, review_branch, review_worktree
 from imi_monitor.actions.reviews.pull_request_fetch import untrusted_git
-from imi_monitor.model.errors import GitError, Refused
+from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.names import REVIEW_PREFIXES
 from imi_monitor.model.pull_request import PullRequestMention, parse
+from imi_monitor.model.pull_request_list import described, standing
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.reviews.pull_request_fetch import FetchedPullRequest
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.layout import Repository
+    from imi_monitor.model.pull_request import PullRequest
 
 _WAIT_SECONDS = 600.0
 
@@ -44,9 +46,9 @@ class ReviewAction(Action):
     key_bar = 70
     makes_new = True
     returns_path = True
-    opens_worktree = True
+    ends_in_view = "diff"
     arguments = (
-        Argument("pr", "123, #123, the address of its page, or owner:branch", label="Pull request"),
+        Argument("pr", "123, #123, the address of its page, or owner:branch", label="Pull request", suggested=True),
         Argument("repo", "a repository: a path, or a name from the registry", optional=True),
     )
     options = (Option("agent", "your name, for the log", value="ID", aliases=("agent-id", "yi-id")),)
@@ -55,16 +57,23 @@ class ReviewAction(Action):
         parse(request.text("pr") or "")
         context.agent(request)
 
+    def suggestions(self, context: Context, name: str, *, ask: bool) -> Suggestions | None:
+        found = pull_request_lists.offered(context, context.repository(), ask=ask)
+        offered = [Suggestion(str(pull.number), standing(pull), described(pull)) for pull in found.pulls]
+        return Suggestions(offered, safe(found.origin, 300), _is_mention)
+
     def consequences(self, context: Context, request: Request) -> list[str]:
         mention = parse(request.text("pr") or "")
         repository = pull_request_fetch.find_repository(context, request.text("repo"), mention)
         found = _find_review(context, repository, mention)
+        pull, _ = pull_request_lists.find_cached(context, repository, mention.number)
+        known = [f"{standing(pull)}  {described(pull)}", _way_back(pull)] if pull is not None else []
         if found is not None:
             update = f"fast-forwards {safe(found.name)}"
-            return [f"fetches {mention.called}", update, f"folder  {safe(found.path)}"]
+            return [f"fetches {mention.called}", update, f"folder  {safe(found.path)}", *known]
         name = mention.directory
         path = os.path.join(creation_request.parent_folder(repository, context.settings, name), name)
-        return [f"fetches {mention.called}", f"creates the worktree {safe(name)}", f"folder  {safe(path)}"]
+        return [f"fetches {mention.called}", f"creates the worktree {safe(name)}", f"folder  {safe(path)}", *known]
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
@@ -80,6 +89,25 @@ class ReviewAction(Action):
 
 
 ACTIONS = (ReviewAction(),)
+
+
+def _way_back(pull: PullRequest) -> str:
+    """Where suggestion commits could be pushed, as far as the forge has told."""
+    if pull.head is None or pull.is_fork is None:
+        return "whether suggestions can be pushed is known after the fetch"
+    if not pull.is_fork:
+        return f"suggestions go to {safe(pull.head)} of this repository"
+    if pull.fork is None or not pull.can_modify:
+        return review_worktree.NOT_ALLOWED
+    return f"suggestions go to {safe(pull.head)} of {safe('/'.join(pull.fork))}"
+
+
+def _is_mention(text: str) -> bool:
+    try:
+        parse(text)
+    except UsageError:
+        return False
+    return True
 
 
 def _find_review(context: Context, repository: Repository, mention: PullRequestMention) -> Target | None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 KIND = "review"
+NOT_ALLOWED = "suggestions cannot be pushed: the author does not allow reviewers to push to the fork"
 
 
 def create_review(context: Context, wanted: CreationRequest, pull_request: FetchedPullRequest, agent: str) -> Outcome:
@@ -325,7 +326,7 @@ def _outcome(
 
 def _no_way_back(pull_request: FetchedPullRequest) -> str:
     if pull_request.info.is_fork and pull_request.info.can_modify is False:
-        return "the author does not allow reviewers to push to the fork"
+        return NOT_ALLOWED
     return "suggestions cannot be pushed: the pull request's branch is not in this repository and its fork is unknown"
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.git_status import GitStatus
     from imi_monitor.git.refs import Trunk
     from imi_monitor.git.runner import Git
+    from imi_monitor.model.pull_request import PullRequest
 
 _MOST_STATTED = 2000  # changed files whose modification time is read
 
@@ -125,15 +126,34 @@ def _known_targets(context: Context, repository: layout.Repository) -> list[tupl
     repo = context.repo_name(repository) or layout.repository_name(repository)
     held = {claim.worktree_name: claim for claim in claims.list_held(context.connection, repo)}
     without = "unknown" if context.registry_problem is not None else "free"
+    pulls = _pull_requests(context, repository)
     found = []
     for target in worktree_lookup.list_worktrees(context, repository):
         claim = held.get(target.name)
         state = claims.state(claim) if claim else without
-        found.append((_listed(target, repo, claim.agent_id if claim else None, state), target))
+        found.append((_listed(target, repo, claim.agent_id if claim else None, state, pulls(target)), target))
     return sorted(found, key=lambda pair: (not pair[0].is_main, pair[0].worktree_name))
 
 
-def _listed(target: Target, repo: str, owner: str | None, state: str) -> ListedWorktree:
+def _pull_requests(context: Context, repository: layout.Repository) -> Callable[[Target], PullRequest | None]:
+    """What returns the pull request of a worktree, as its forge listed it last."""
+    from imi_monitor.forges.forge_project import forge_project
+    from imi_monitor.store import pull_requests
+
+    project = forge_project(repository, context.settings_of(repository).text("git.remote_name"))
+    if project is None:
+        return lambda _: None
+    listed = pull_requests.read_list(context.connection, project.key)
+
+    def find(target: Target) -> PullRequest | None:
+        number = target.row.pr_number if target.row else None
+        head = target.linked.head if target.linked else None
+        return None if target.is_main else listed.of_worktree(number, target.branch, head, project.own)
+
+    return find
+
+
+def _listed(target: Target, repo: str, owner: str | None, state: str, pull: PullRequest | None) -> ListedWorktree:
     missing = target.missing or (target.linked is not None and target.linked.missing)
     locked = target.linked.locked if target.linked else None
     return ListedWorktree(
@@ -148,6 +168,7 @@ def _listed(target: Target, repo: str, owner: str | None, state: str) -> ListedW
         pr_number=target.row.pr_number if target.row else None,
         missing=missing,
         locked=locked,
+        pull=pull,
         prunable=_prunable_reason(target) if missing and locked is None else None,
     )
 
