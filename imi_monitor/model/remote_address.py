@@ -63,6 +63,7 @@ def with_project(url: str, owner: str, name: str | None = None) -> str | None:
 
 def split_url(url: str) -> SplitResult | None:
     """Return `urlsplit` of a text from outside; None when it is no URL."""
+
     try:
         parts = urlsplit(url)
         _ = parts.port  # a bad port raises only here

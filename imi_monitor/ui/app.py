@@ -86,12 +86,12 @@ class ImiApp(TerminalApp):
         self.agent_commands = AgentCommands(self)
         self.worktree_commands = WorktreeCommands(self)
         self.action_commands = ActionCommands(self)
-        self._command_panes = CommandPanes(self)
+        self.command_panes = CommandPanes(self)
         self._list_commands = ListCommands(self)
         self._handlers = (
             self.agent_commands,
             self.worktree_commands,
-            self._command_panes,
+            self.command_panes,
             self._list_commands,
             DisplayCommands(self),
         )
@@ -311,7 +311,7 @@ class ImiApp(TerminalApp):
         elif command.kind == "view":
             self.action_view(word)
         elif command.kind == "own":
-            self._command_panes.run(word)
+            self.command_panes.run(word)
         else:
             self._handler(word)()
 

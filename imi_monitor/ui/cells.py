@@ -15,6 +15,8 @@ from textual.content import Content
 from imi_monitor.model import columns, event_text, times
 from imi_monitor.model.change import GIT, Change, changes_per_minute
 from imi_monitor.model.event_text import ShownEvent
+from imi_monitor.model.pull_request import PullRequest
+from imi_monitor.model.pull_request_list import prospect, standing
 from imi_monitor.model.snapshot import (
     UNKNOWN_CLAIM,
     Collision,
@@ -93,6 +95,13 @@ def distance(ahead: int | None, behind: int | None) -> Content:
         Content.styled(f"↓{short_number(behind)}", "$warning") if behind else None,
     ]
     return Content(" ").join(part for part in parts if part is not None)
+
+
+def pull_request(pull: PullRequest | None) -> Content:
+    """`#12 CI ✓ approved`; empty without a pull request."""
+    if pull is None:
+        return Content("")
+    return Content.styled(standing(pull), {"bad": "$error", "good": "$success"}.get(prospect(pull), ""))
 
 
 def short_number(number: int) -> str:

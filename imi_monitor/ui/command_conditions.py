@@ -36,7 +36,8 @@ def _linked(_facts: SnapshotFacts, tree: Worktree) -> str:
 
 
 def _pull_request(_facts: SnapshotFacts, tree: Worktree) -> str:
-    return "" if tree.pr is not None else f"{_name(tree)} has no known pull request: `imi review` reviews one"
+    known = tree.pr is not None or (tree.pull is not None and tree.pull.url is not None)
+    return "" if known else f"{_name(tree)} has no known pull request: `imi review` reviews one"
 
 
 def _git_screen(_facts: SnapshotFacts, _tree: Worktree) -> str:

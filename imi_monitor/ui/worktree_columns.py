@@ -28,6 +28,7 @@ _TITLES = (  # several names: the longest that fits
     (("owner",), "owner"),
     (("doing",), "activity"),
     (("",), "hits"),
+    (("pull request", "PR"), "pull"),
     (("branch",), "branch"),
     (("task",), "task"),
     (("last commit",), "commit"),
@@ -62,6 +63,7 @@ class WorktreeColumns:
     owner: int = 0
     activity: int = 0
     hits: int = 0
+    pull: int = 0
     branch: int = 0
     task: int = 0
     commit: int = 0
@@ -90,6 +92,7 @@ class RowWidths(NamedTuple):
     owner: int = 5
     activity: int = 0
     hits: int = 0
+    pull: int = 0
     branch: int = 0
     task: int = 0
     commit: int = 0
@@ -108,6 +111,7 @@ def row_widths(tree: Worktree, agents: Sequence[Agent], hits: int, names: Reposi
         columns.cell_width(agent_cells.owner_text(tree, agents)),
         agent_cells.worktree_activity(tree, agents).cell_length,
         cells.collision_count(hits).cell_length,
+        cells.pull_request(tree.pull).cell_length,
         _width(tree.branch or ""),
         _width(tree.claim.task or "") if tree.claim else 0,
         _width(commit.subject) if commit else 0,
@@ -152,6 +156,7 @@ def _plan(room: int, names: RepositoryNames, longest: RowWidths, upstream: bool,
     details += [OptionalColumn("spark", 8, spare=4)] if longest.spark else []
     if room >= _MIN_FOR_DETAILS:
         details += [
+            *([OptionalColumn("pull", longest.pull)] if longest.pull else []),
             OptionalColumn("branch", min(longest.branch, 32)),
             *([OptionalColumn("task", max(4, min(longest.task, 32)))] if longest.task else []),
             OptionalColumn("commit", max(11, min(longest.commit, 24))),

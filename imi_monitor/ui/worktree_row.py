@@ -57,6 +57,7 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
         _owner(row, plan.owner) if plan.owner else None,
         cells.padded(activity, plan.activity) if plan.activity else None,
         cells.padded(cells.collision_count(row.hits), plan.hits) if plan.hits else None,
+        cells.padded(cells.pull_request(tree.pull), plan.pull) if plan.pull else None,
         cells.fixed_name(safe(tree.branch or "(detached)"), plan.branch, cells.MUTED) if plan.branch else None,
         cells.fixed(safe((tree.claim and tree.claim.task) or "", 300), plan.task) if plan.task else None,
         cells.fixed(safe(commit.subject if commit else "", 300), plan.commit, cells.MUTED) if plan.commit else None,
@@ -105,6 +106,7 @@ def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) ->
         parts.append(_agent_text(first, row.now, room - 26 if wide else room - 14))
     parts += [hits] if row.hits else []
     parts += [Content(f"{row.measured} {plan.measure_words}")] if row.measured else []
+    parts += [cells.pull_request(tree.pull)] if tree.pull is not None else []
     if not shown and tree.claim is not None and tree.claim.task:
         parts.append(Content(safe(tree.claim.task, 60)))
     if tree.last_change is not None:

@@ -12,11 +12,13 @@ from typing import Any, cast
 from imi_monitor.engine import Engine
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.change import GIT, Change, Kind
+from imi_monitor.model.pull_request import PullRequest
 from imi_monitor.model.snapshot import (
     ClaimState,
     Collision,
     Commit,
     FileState,
+    ForgeState,
     GitState,
     Key,
     RegistryEvent,
@@ -217,6 +219,22 @@ def busy() -> Snapshot:
             RegistryEvent(4, "worktree.claimed", ago(120), REPO, "feat-ui", "gemini-2", '{"epoch": 1}'),
         ),
     )
+
+
+def reviewed() -> Snapshot:
+    """Pull requests beside their worktrees; the forge has not answered for a while."""
+    shown = busy()
+    known = {
+        "feat-api": PullRequest(118, "Refresh tokens", "claude-1", state="OPEN", ci="pending", review="needed"),
+        "feat-ui": PullRequest(120, "Empty states", "gemini-2", state="OPEN", ci="failed", review="changes"),
+        "fix-bug": PullRequest(121, "Rounding", "codex-1", state="MERGED", ci="passed", review="approved"),
+        "review-123": PullRequest(
+            123, "Add login with a code by mail", "alice", state="OPEN", ci="passed", review="approved"
+        ),
+    }
+    trees = tuple(replace(one, pull=known.get(one.key.worktree)) for one in shown.worktrees)
+    forge = ForgeState(REPO, "gh", ago(260), "github.com cannot be reached", ago(200))
+    return replace(shown, worktrees=trees, forges=(forge,))
 
 
 def needy() -> Snapshot:

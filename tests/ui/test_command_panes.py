@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from imi_monitor.model.own_command import OwnCommand
 from imi_monitor.ui import preferences
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.views.diff_view import DiffView
 from tests.helpers import ROOT, Repo
 from tests.mux.multiplexer_kit import RunTmux, tmux_server
 from tests.ui.pilot_kit import listed_names, run_dashboard, screen_text, select_worktree, toasts, wait_until
@@ -95,3 +96,25 @@ def test_without_commands_the_menu_says_how_to_declare_one(repo: Repo) -> None:
         await wait_until(pilot, lambda: "Commands…" in screen_text(app))
 
     run_dashboard(repo, play)
+
+
+# S2.42
+def test_the_diff_offers_the_commands_for_its_worktree(
+    repo: Repo, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    review = repo.worktree("review-7").path
+    chosen = declared(own_home, OwnCommand("test", "touch tested", pane=False))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "review-7" in listed_names(app))
+        await select_worktree(app, "review-7")
+        await pilot.press("d")
+        await wait_until(pilot, lambda: isinstance(app.screen, DiffView) and app.screen.kind == "trunk")
+        await pilot.press("!")
+        await wait_until(pilot, lambda: "Commands for review-7" in screen_text(app))
+        await pilot.press("1")
+        await wait_until(pilot, lambda: "test in review-7: done" in toasts(app))
+
+    run_dashboard(repo, play, preferences=chosen)
+    assert (review / "tested").exists()

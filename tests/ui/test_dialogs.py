@@ -16,7 +16,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from imi_monitor import actions, paths
-from imi_monitor.actions.action import Action, Argument, Option, Outcome, Request
+from imi_monitor.actions.action import Action, Argument, Option, Outcome, Request, Suggestion, Suggestions
 from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.ui import command_log
@@ -25,8 +25,10 @@ from imi_monitor.ui.commands import READ_ONLY
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.dialogs.form import Form
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
+from imi_monitor.ui.views.diff_view import DiffView
 from tests.actions.forge import Forge
 from tests.helpers import Repo, git, imi
+from tests.limits import LIMIT
 from tests.ui.pilot_kit import listed_names, run_dashboard, screen_text, toasts, wait_until
 
 HOSTILE = [
@@ -319,6 +321,7 @@ def test_prune_dialog_lists_what_it_would_remove(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
+# S2.40, S2.42
 def test_review_dialog_makes_a_worktree_from_a_number(tmp_path: Path) -> None:
     forge = Forge.create(tmp_path)
 
@@ -330,7 +333,10 @@ def test_review_dialog_makes_a_worktree_from_a_number(tmp_path: Path) -> None:
         await wait_until(pilot, lambda: "creates the worktree review-123" in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.screen is not dialog)
-        await wait_until(pilot, lambda: any(tree.key.worktree == "review-123" for tree in app.home.snapshot.worktrees))  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: isinstance(app.screen, DiffView))
+        await wait_until(pilot, lambda: "feat-add-auth.txt" in screen_text(app))  # against the trunk
+        assert isinstance(app.screen, DiffView) and app.screen.kind == "trunk"
+        assert app.home.selected is not None and app.home.selected.worktree == "review-123"
         assert command_log.of(app).entries()[-1].state == "done"
 
     run_dashboard(forge.app, play)
@@ -740,3 +746,76 @@ def test_the_trash_view_changes_nothing_under_read_only(repo: Repo) -> None:
         assert app.screen_stack[-1].word == "trash"  # type: ignore[attr-defined]
 
     run_dashboard(repo, play, read_only=True)
+
+
+# -- suggestions ------------------------------------------------------------------------------------------------------
+
+
+class SuggestingAction(Action):
+    """Offers two values at once, and three when it has asked; records what it ran with."""
+
+    words = ("pick",)
+    label = "Pick"
+    help = "pick one"
+    arguments = (Argument("pr", "a number", suggested=True),)
+
+    def __init__(self) -> None:
+        self.asking = threading.Event()
+        self.ran: list[str | None] = []
+
+    def suggestions(self, context: Context, name: str, *, ask: bool) -> Suggestions:
+        found = [Suggestion("12", "#12 CI ✓", "Add login, by ana"), Suggestion("7", "#7", "Fix cart, by bo")]
+        if ask:
+            self.asking.wait(LIMIT)
+            found.append(Suggestion("9", "#9", "Late one, by cy"))
+        return Suggestions(found, "from gh, now" if ask else "from gh, 2m ago", str.isdigit)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        return [f"takes {request.text('pr')}"]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        self.ran.append(request.text("pr"))
+        return Outcome(["done"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("down", "enter"), "12"),
+        (("down", "down", "enter"), "7"),
+        ((*"cart", "enter"), "7"),
+        ((*"55", "enter"), "55"),
+        ((*"12", "enter"), "12"),
+    ],
+)
+def test_a_suggestion_is_chosen_or_a_value_is_typed(repo: Repo, keys: tuple[str, ...], value: str) -> None:
+    action = SuggestingAction()
+    action.asking.set()
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        results = shown(app, repo, action)
+        await wait_until(pilot, lambda: "Late one" in screen_text(app) and "from gh, now" in screen_text(app))
+        await pilot.press(*keys[:-1])
+        await wait_until(pilot, lambda: f"takes {value}" in screen_text(app))
+        await pilot.press(keys[-1])
+        await wait_until(pilot, lambda: bool(results))
+
+    run_dashboard(repo, play)
+    assert action.ran == [value]
+
+
+def test_what_is_known_is_offered_before_a_server_has_answered(repo: Repo) -> None:
+    action = SuggestingAction()
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        shown(app, repo, action)
+        await wait_until(pilot, lambda: "Fix cart" in screen_text(app) and "from gh, 2m ago" in screen_text(app))
+        assert "takes" not in screen_text(app), "nothing is chosen yet"
+        await pilot.press("down", "down")
+        await wait_until(pilot, lambda: "takes 7" in screen_text(app))
+        action.asking.set()
+        await wait_until(pilot, lambda: "Late one" in screen_text(app))
+        await wait_until(pilot, lambda: "takes 7" in screen_text(app))  # the choice stays
+        await pilot.press("escape")
+
+    run_dashboard(repo, play)

@@ -57,6 +57,11 @@ PICTURES = [
     # twelve worktrees on a quiet day, twenty with forty agents, at each width
     *(Picture(f"quiet-{size[0]}", sample_snapshots.quiet, size=size) for size in SIZES),
     *(Picture(f"swarm-{size[0]}", sample_agents.swarm, size=size) for size in SIZES),
+    # pull requests beside the worktrees, with the Git panel of one
+    *(
+        Picture(f"pull-requests-{size[0]}", sample_snapshots.reviewed, size=size, keys=("end", "up"))
+        for size in (NARROW, MIDDLE, (140, 40), (200, 50))
+    ),
     Picture("palette", keys=("colon",)),
     Picture("palette-60", size=NARROW, keys=("colon", *"rem")),
     Picture("home-small", size=(38, 11)),

@@ -21,7 +21,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 from textual.widgets.button import ButtonVariant
 
-from imi_monitor.actions.action import Action, Outcome, Preview, refusal_kinds
+from imi_monitor.actions.action import Action, Outcome, Preview, Suggestions, refusal_kinds
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
@@ -29,8 +29,9 @@ from imi_monitor.ui import command_log
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop, run_query
 from imi_monitor.ui.dialogs import dialog_text
 from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget, OpenContext, TargetResult
-from imi_monitor.ui.dialogs.form import ARROWS, Form, TextField, fields
+from imi_monitor.ui.dialogs.form import ARROWS, Form, fields
 from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
+from imi_monitor.ui.widgets.form_inputs import TextField
 
 InBackground = Callable[[Sequence[ActionTarget], dict[str, object]], object]
 """Runs an action that waits, after its dialog is closed."""
@@ -188,7 +189,24 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
                     self._show(dialog_text.refusal(found))
                 else:
                     self.form.offer(field.name, found)
+            if field.suggested:
+                self._offer_suggestions(field.name)
         self._submit_if_asked()
+
+    @work
+    async def _offer_suggestions(self, name: str) -> None:
+        """Offer what is known, then what a server answers."""
+        for ask in (False, True):
+            found = await asyncio.to_thread(run_query, lambda _: self._suggestions(name, ask), lambda: False)  # noqa: B023
+            if not is_alive(self) or self._action_run is not None or found is None:
+                return
+            if not isinstance(found, ImiError):
+                self.form.suggest(name, found)
+
+    def _suggestions(self, name: str, ask: bool) -> Suggestions | None:
+        with self._targets[0].open_context() as context:
+            context.cancelled = lambda: not is_alive(self)
+            return self._action.suggestions(context, name, ask=ask)
 
     def _choices(self, name: str) -> list[str]:
         with self._targets[0].open_context() as context:

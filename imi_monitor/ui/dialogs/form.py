@@ -17,10 +17,11 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from imi_monitor.actions.action import Action, Argument, Option
+from imi_monitor.actions.action import Action, Argument, Option, Suggestions
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.ui.widgets.form_inputs import ChoiceInput, FormInput, TickBox
+from imi_monitor.ui.dialogs.suggestion_list import SearchField, SuggestionList
+from imi_monitor.ui.widgets.form_inputs import ChoiceInput, FormInput, TextField, TickBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class FormField:
     ticked: float | None = None  # the value that a ticked box gives
     number: bool = False
     chosen: bool = False  # one of few known values
+    suggested: bool = False  # with a list to choose from below it
     overrides: tuple[str, ...] = ()  # shown after a refusal of one of these kinds
     goes_with: tuple[str, ...] = ()  # shown while one of these flags is ticked
 
@@ -52,7 +54,15 @@ def fields(action: Action, given: dict[str, object]) -> list[FormField]:
 def _argument_field(action: Action, argument: Argument) -> FormField:
     chosen = type(action).choices is not Action.choices and argument.name in ("type", "program")
     needed = not argument.rest
-    return FormField(argument.name, argument.label, argument.help, required=needed, first=argument.rest, chosen=chosen)
+    return FormField(
+        argument.name,
+        argument.label,
+        argument.help,
+        required=needed,
+        first=argument.rest,
+        chosen=chosen,
+        suggested=argument.suggested,
+    )
 
 
 def _option_field(option: Option) -> FormField:
@@ -71,16 +81,6 @@ def _option_field(option: Option) -> FormField:
 
 ARROWS = (Binding("down,right", "app.focus_next", show=False), Binding("up,left", "app.focus_previous", show=False))
 """The keys that move the focus, where the widget with the focus has no use for them."""
-
-
-class TextField(Input):
-    """One line of text. Control and invisible characters are dropped: no name contains any."""
-
-    def __init__(self, hint: str, id: str) -> None:
-        super().__init__(placeholder=hint, id=id, compact=True, select_on_focus=False)
-
-    def validate_value(self, value: str) -> str:
-        return "".join(char for char in value if char.isprintable())
 
 
 class Form(Vertical):
@@ -107,11 +107,15 @@ class Form(Vertical):
                 if not field.flag:
                     yield Static(Content(field.label), classes="label")
                 yield self._make_input(field)
+            if field.suggested:
+                yield SuggestionList(f"suggest-{field.name}")
 
     def _make_input(self, field: FormField) -> Widget:
         name = f"ask-{field.name}"
         if field.flag:
             return TickBox(field.label, id=name)
+        if field.suggested:
+            return SearchField(field.hint, name)
         return ChoiceInput(id=name) if field.chosen else TextField(field.hint, name)
 
     def _input(self, field: FormField) -> Widget:
@@ -139,6 +143,14 @@ class Form(Vertical):
     def offer(self, name: str, values: list[str]) -> None:
         """Set the values a field can have."""
         self.query_one(f"#ask-{name}", ChoiceInput).offer(values)
+
+    def suggest(self, name: str, found: Suggestions) -> None:
+        """Set what is offered for a field."""
+        self._suggestions(name).offer(found, self.query_one(f"#ask-{name}", Input).value)
+        self.post_message(self.Changed())
+
+    def _suggestions(self, name: str) -> SuggestionList:
+        return self.query_one(f"#suggest-{name}", SuggestionList)
 
     def show_overrides(self, kinds: set[str]) -> None:
         """Show the fields that override refusals of these kinds."""
@@ -176,7 +188,8 @@ class Form(Vertical):
 
     def _text(self, field: FormField) -> str:
         widget = self._input(field)
-        return widget.value.strip() if isinstance(widget, (TextField, ChoiceInput)) else ""
+        text = widget.value.strip() if isinstance(widget, (TextField, ChoiceInput)) else ""
+        return self._suggestions(field.name).resolve(text) if field.suggested else text
 
     def _value(self, field: FormField) -> object:
         if field.flag:
@@ -184,10 +197,22 @@ class Form(Vertical):
         text = self._text(field)
         return (_parse_number(field.name, text) if field.number else text) if text else None
 
+    @on(SearchField.Moved)
+    def _suggestion_moved(self, event: SearchField.Moved) -> None:
+        event.stop()
+        self._suggestions(event.field.removeprefix("ask-")).move(event.by)
+
+    @on(SuggestionList.Picked)
+    def _suggestion_picked(self, event: SuggestionList.Picked) -> None:
+        event.stop()
+        self.post_message(self.Submitted() if event.final else self.Changed())
+
     @on(Input.Changed)
     @on(FormInput.ValueChanged)
     def _input_changed(self, event: Message) -> None:
         event.stop()
+        if isinstance(event, Input.Changed) and isinstance(event.input, SearchField) and self.is_mounted:
+            self._suggestions((event.input.id or "").removeprefix("ask-")).search(event.value)
         if self.is_mounted:
             self._take_type_from_name()
             self._update_rows()

@@ -129,7 +129,8 @@ class ActionCommands:
         self._home.marks = frozenset()
         name, path = outcome.data.get("worktree_name"), outcome.path
         new = name if isinstance(name, str) and path is not None else None
-        self._home.select_name(new)
+        view = action.ends_in_view
+        self._home.select_name(new, (lambda: self._app.action_view(view)) if view else None)
         around = multiplexer.current()
         if action.opens_worktree and around and new is not None and path is not None:
             # only beside the dashboard: without a multiplexer a shell would replace it

@@ -31,7 +31,10 @@ class CommandPanes:
         self._app = app
 
     def do_own_commands(self) -> None:
-        trees = self._app.home.targets
+        self.offer(self._app.home.targets)
+
+    def offer(self, trees: Sequence[Worktree]) -> None:
+        """Show the menu of commands for these worktrees."""
         if trees:
             self._app.run_worker(self._choose(trees), group="commands")
 

@@ -100,7 +100,9 @@ class WorktreeCommands:
         from imi_monitor.ui import pull_request_page
 
         try:
-            page = await asyncio.to_thread(pull_request_page.pull_request_page, tree.path, tree.pr or 0)
+            page = tree.pull.url if tree.pull is not None else None
+            if page is None:
+                page = await asyncio.to_thread(pull_request_page.pull_request_page, tree.path, tree.pr or 0)
             opened = await asyncio.to_thread(pull_request_page.browse, page)
         except (ImiError, OSError) as error:
             self._app.say(getattr(error, "sentence", str(error)), bad=True)

@@ -11,7 +11,8 @@ from textual.content import Content
 
 from imi_monitor.model import event_text, times
 from imi_monitor.model.event_text import EndedCommand
-from imi_monitor.model.snapshot import FileState, GitState, Key, Snapshot, Worktree
+from imi_monitor.model.pull_request_list import described
+from imi_monitor.model.snapshot import FileState, ForgeState, GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.panels.panel import FRAME, Identity, Panel
@@ -41,7 +42,7 @@ class GitPanel(Panel):
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         tree = snapshot.worktree(selected) if selected else None
-        return (selected, Identity(tree), snapshot.collisions, _ended(snapshot, tree))
+        return (selected, Identity(tree), snapshot.collisions, Identity(snapshot.forges), _ended(snapshot, tree))
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
         tree = snapshot.worktree(selected) if selected else None
@@ -49,6 +50,7 @@ class GitPanel(Panel):
         if tree is None:
             return ()
         rows = self._head_rows(tree, _ended(snapshot, tree), now)
+        rows += self._pull_request(tree, snapshot.forges, now)
         if tree.git is not None and not tree.missing:
             rows += self._files(snapshot, tree, tree.git)
         rows += [
@@ -102,6 +104,24 @@ class GitPanel(Panel):
         if state.stashes:
             lines.append(Content.styled(count(state.stashes, "stash entry", "stash entries"), cells.MUTED))
         return [line.truncate(self.room, ellipsis=True) for line in lines]
+
+    def _pull_request(self, tree: Worktree, forges: Sequence[ForgeState], now: datetime) -> list[ListRow]:
+        """`#12 CI ✓ approved  Add login, by alice  gh 40s`: what the forge listed and when, and why not since."""
+        pull = tree.pull
+        if pull is None:
+            return []
+        forge = next((one for one in forges if one.repo == tree.key.repo), None)
+        age = f"  {forge.via} {self.age(forge.read_at, now)}" if forge is not None and forge.read_at else ""
+        head = cells.pull_request(pull).append(Content("  "))
+        room = max(8, self.room - head.cell_length - len(age))
+        lines = [Content("").join([head, cells.fixed(described(pull), room), Content.styled(age, cells.MUTED)])]
+        if forge is not None and forge.problem:
+            since = self.age(forge.problem_since, now)
+            lines.append(Content.styled(f"? {safe(forge.problem)} (for {since})", "$warning"))
+        return [
+            ListRow(f"pull request {index}", (line.truncate(self.room, ellipsis=True),))
+            for index, line in enumerate(lines)
+        ]
 
     def _files(self, snapshot: Snapshot, tree: Worktree, state: GitState) -> list[ListRow]:
         shared = cells.overlaps(snapshot, tree.key)

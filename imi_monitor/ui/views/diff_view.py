@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from threading import Event
+from typing import cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.git_diff import Kind
     from imi_monitor.model.review_progress import ReadPart
-    from imi_monitor.model.snapshot import Key, Worktree
+    from imi_monitor.model.snapshot import Key, Snapshot, Worktree
     from imi_monitor.store.notes import NoteRow
+    from imi_monitor.ui.app import ImiApp
     from imi_monitor.ui.views.view import OpenContextAt
 
 KINDS: tuple[tuple[Kind, str, str], ...] = (
@@ -102,6 +105,15 @@ class DiffView(SheetView[Diff]):
         Binding("C", "commit", "Commit", show=False, tooltip="commit what is staged, with a message from your editor"),
         Binding("P", "push", "Push", show=False, tooltip="push the branch to its upstream, after a dialog"),
         Binding("e", "edit", "Editor", show=False, tooltip="open the file in the editor, at this line"),
+        Binding(
+            "exclamation_mark",
+            "own_commands",
+            "Commands",
+            key_display="!",
+            show=False,
+            id="own_commands",
+            tooltip="run one of your commands, such as the tests, in this worktree",
+        ),
     ]
 
     def __init__(
@@ -109,12 +121,13 @@ class DiffView(SheetView[Diff]):
         key: Key | None,
         open_context: OpenContextAt,
         *,
-        kind: Kind = "all",
+        kind: Kind | None = None,
         path: str | None = None,
         commit: ShownCommit | None = None,
     ) -> None:
         super().__init__(key, open_context)
-        self.kind: Kind = kind
+        self.kind: Kind = kind or "all"
+        self._kind_is_open = kind is None and commit is None  # the first snapshot decides
         self.commit = commit
         self.follows_changes = commit is None
         self._path = path  # the file to start with
@@ -139,6 +152,13 @@ class DiffView(SheetView[Diff]):
     @property
     def files(self) -> Sheet:
         return self.query_one("#diff-files", Sheet)
+
+    def show(self, snapshot: Snapshot, now: datetime) -> None:
+        if self._kind_is_open:
+            self._kind_is_open, tree = False, snapshot.worktree(self.key) if self.key else None
+            if tree is not None and tree.type == "review":  # what is uncommitted there is not the pull request
+                self.kind = "trunk"
+        super().show(snapshot, now)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -376,6 +396,10 @@ class DiffView(SheetView[Diff]):
     def action_push(self) -> None:
         if self.worktree is not None and not self.worktree.missing:
             file_commands.open_dialog(self, self.worktree, "push", {}, lambda _: self.read_now())
+
+    def action_own_commands(self) -> None:
+        if self.worktree is not None and not self.worktree.missing:
+            cast("ImiApp", self.app).command_panes.offer([self.worktree])
 
     def action_edit(self) -> None:
         tree = self.worktree

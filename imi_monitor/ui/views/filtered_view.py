@@ -7,9 +7,9 @@ from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
 
-from imi_monitor.ui.dialogs.form import TextField
 from imi_monitor.ui.views.view import View
 from imi_monitor.ui.widgets.filter_line import FilterLine
+from imi_monitor.ui.widgets.form_inputs import TextField
 from imi_monitor.ui.widgets.row_list import RowList
 
 FILTER = Binding("slash", "filter", "Filter", key_display="/", id="filter", tooltip="narrow the list; esc clears it")

@@ -1,4 +1,4 @@
-"""One-line inputs of forms: ChoiceInput for one of a few values, TickBox for yes or no."""
+"""One-line inputs of forms: TextField, ChoiceInput for one of a few values, TickBox for yes or no."""
 
 from __future__ import annotations
 
@@ -10,9 +10,20 @@ from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
+from textual.widgets import Input
 
 from imi_monitor.model.text import safe
 from imi_monitor.ui.cells import MUTED
+
+
+class TextField(Input):
+    """One line of text. Control and invisible characters are dropped: no name contains any."""
+
+    def __init__(self, hint: str, id: str) -> None:
+        super().__init__(placeholder=hint, id=id, compact=True, select_on_focus=False)
+
+    def validate_value(self, value: str) -> str:
+        return "".join(char for char in value if char.isprintable())
 
 
 class FormInput(Widget, can_focus=True):
