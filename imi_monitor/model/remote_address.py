@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import SplitResult, quote, urlencode, urlsplit
-
 from imi_monitor.fast.frozen_dataclass import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ def parse_address(url: str) -> RemoteAddress | None:
 
 def proposal_page(url: str, trunk: str, branch: str) -> str | None:
     """Return the web page of the forge at an address on which a branch becomes a pull request; None without one."""
+    from urllib.parse import quote, urlencode
+
     found = parse_address(url) if url else None
     if found is None or not found.host:
         return None
@@ -63,6 +67,8 @@ def with_project(url: str, owner: str, name: str | None = None) -> str | None:
 
 def split_url(url: str) -> SplitResult | None:
     """Return `urlsplit` of a text from outside; None when it is no URL."""
+
+    from urllib.parse import urlsplit  # it imports `re`, which no hot command needs
 
     try:
         parts = urlsplit(url)

@@ -30,6 +30,11 @@ def read_list(connection: sqlite3.Connection, project: str) -> PullRequestList:
     return PullRequestList(project) if row is None else _parse(project, *row)
 
 
+def has_lists(connection: sqlite3.Connection) -> bool:
+    """Return whether any forge was asked."""
+    return connection.execute("SELECT 1 FROM forges LIMIT 1").fetchone() is not None
+
+
 def read_stamp(connection: sqlite3.Connection, project: str) -> object:
     """What changes with each change of the list: cheaper to read than the list."""
     return connection.execute(
