@@ -14,9 +14,7 @@ from imi_monitor.actions.removal import trash_folder
 from imi_monitor.fast.folder_removal import remove_folder
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.fast.lean_suppress import suppress
-from imi_monitor.git import file_content, layout
-from imi_monitor.git.index_edit import Entry, IndexEdit
-from imi_monitor.git.worktree_files import WorktreeFiles
+from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import db, events, repositories, trash
@@ -27,7 +25,9 @@ if TYPE_CHECKING:
 
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
+    from imi_monitor.git.index_edit import Entry, IndexEdit
     from imi_monitor.git.runner import Git
+    from imi_monitor.git.worktree_files import WorktreeFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,8 @@ def discard(folder: str) -> None:
 
 def refuse_restore(context: Context, found: FileEntry) -> None:
     """Raise if the files cannot be restored in the present state."""
+    from imi_monitor.git.worktree_files import WorktreeFiles  # restoring a worktree does not need it
+
     target = _target(context, found)
     if not found.restorable:
         raise Refused(f"{found.names} cannot be restored: {safe(found.folder)} was deleted", code="trash-gone")
@@ -178,6 +180,9 @@ def refuse_restore(context: Context, found: FileEntry) -> None:
 
 def restore(context: Context, found: FileEntry, *, agent: str) -> list[str]:
     """Put every file and its staged content back; returns warnings. Refused, and nothing is changed, for a newer file."""
+    from imi_monitor.git.index_edit import IndexEdit
+    from imi_monitor.git.worktree_files import WorktreeFiles
+
     target = _target(context, found)
     refuse_restore(context, found)
     git = worktree_lookup.git_in(context, target)
@@ -219,6 +224,8 @@ def _moves(found: FileEntry, one: ReplacedFile) -> bool:
 
 
 def _restore_index(git: Git, index: IndexEdit, found: FileEntry) -> list[str]:
+    from imi_monitor.git import file_content
+
     changed = [one for one in found.files if one.staged_before != one.staged_after]
     now = index.entries(one.path for one in changed)
     warnings = []
