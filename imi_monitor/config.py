@@ -137,7 +137,8 @@ NO_EFFECT = {
 }
 # [repositories.NAME]: commands of one repository, run only if it is trusted.
 REPOSITORY_KEYS = ("post_create", "pre_remove")
-_TABLES = ("repositories", "commands")  # tables whose keys are names, not settings; only in the user's file
+HOST_KEYS = ("ssh",)  # [hosts.LABEL]: the destination that `ssh` takes to reach another home of the team
+_TABLES = ("repositories", "commands", "hosts")  # tables whose keys are names, not settings; only in the user's file
 # Not allowed in a cluster's file, which agents can write: who claims, where data is sent, how long sessions are kept.
 USER_KEYS = (
     "ui.keymap",
@@ -177,13 +178,14 @@ _MOST_BYTES = 1 << 20
 class Settings:
     """All values with their origins."""
 
-    __slots__ = ("_origins", "_own_commands", "_repositories", "_values", "old_names", "problems")
+    __slots__ = ("_hosts", "_origins", "_own_commands", "_repositories", "_values", "old_names", "problems")
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {key: default for key, (default, _, _) in KEYS.items()}
         self._origins = dict.fromkeys(KEYS, "default")
         self._repositories: dict[str, dict[str, list[str]]] = {}
         self._own_commands: dict[str, OwnCommand] = {}
+        self._hosts: dict[str, str] = {}
         self.old_names: list[tuple[str, str, str]] = []  # (name, what it is now, file and line)
         self.problems: list[tuple[str, UsageError]] = []  # (key, what is wrong with it); no key: the whole file
 
@@ -223,18 +225,38 @@ class Settings:
         """The commands of `[commands]` by name."""
         return self._own_commands
 
+    def ssh_destination(self, label: str) -> str:
+        """The destination that `ssh` takes to reach another home; empty if none is set."""
+        return self._hosts.get(label.casefold(), "")
+
     def set_table(self, key: str, value: object, origin: str) -> None:
-        """Take `commands.NAME` or the whole of `repositories`."""
+        """Take `commands.NAME`, `hosts.LABEL` or the whole of `repositories`."""
         section, dot, name = key.partition(".")
-        if not (dot if section == "commands" else isinstance(value, dict)):
+        if not (isinstance(value, dict) if section == "repositories" else dot):
             raise UsageError(f"{section} in {safe(origin)} must be tables: [{section}.NAME]", code="bad-setting")
         if section == "commands":
             from imi_monitor.model import own_command
 
             self._own_commands[name] = own_command.parse(name, value, origin)
+        elif section == "hosts":
+            self._set_host(name, value, origin)
         elif isinstance(value, dict):
             for name, table in value.items():
                 self.set_repository(name, table, origin)
+
+    def _set_host(self, label: str, table: object, origin: str) -> None:
+        """A destination that `ssh` would read as an option is refused."""
+        if not isinstance(table, dict) or set(table) != set(HOST_KEYS):
+            raise UsageError(
+                f'[hosts.{safe(label)}] in {safe(origin)} takes one setting: ssh = "user@host"', code="bad-setting"
+            )
+        wanted = table["ssh"]
+        if not isinstance(wanted, str) or not wanted or wanted.startswith("-") or not wanted.isprintable():
+            raise UsageError(
+                f'ssh of [hosts.{safe(label)}] in {safe(origin)} must be a destination such as "user@host"',
+                code="bad-setting",
+            )
+        self._hosts[label.casefold()] = wanted
 
     def set(self, key: str, value: object, origin: str, *, written: str = "") -> None:
         """Take a value; `written` is the key's name at its origin, if that is an older one."""

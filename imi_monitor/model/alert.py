@@ -12,6 +12,7 @@ from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import COMPLETED, GUESS, WAITING, WORKING, Agent
 from imi_monitor.model.event_text import concerns, data_of, sentence
 from imi_monitor.model.snapshot import Collision, Key, RegistryEvent, Snapshot
+from imi_monitor.model.team_rows import home_of_agent
 from imi_monitor.model.text import count, safe
 
 KINDS = ("asking", "intruder", "failed", "dead", "finished", "claim_lost", "collision")
@@ -45,14 +46,27 @@ def _by_agents(before: Snapshot, after: Snapshot) -> list[Alert]:
     if before.agents is after.agents or not before.has_read("agents"):
         return []
     known = {agent.id: agent for agent in before.agents}
-    found = [alert for agent in after.agents for alert in _of_agent(known.get(agent.id), agent, after)]
+    found = [
+        alert
+        for agent in after.agents
+        if not _is_old_news(known.get(agent.id), agent, before, after)
+        for alert in _of_agent(known.get(agent.id), agent, after)
+    ]
     return sorted(found, key=lambda alert: KINDS.index(alert.kind))
+
+
+def _is_old_news(then: Agent | None, now: Agent, before: Snapshot, after: Snapshot) -> bool:
+    """Whether another home has just been read for the first time, or answers again with the same state."""
+    home = home_of_agent(after.homes, now)
+    if home is None:
+        return False
+    return home.id not in {one.id for one in before.homes} or (then is not None and then.truth.since == now.truth.since)
 
 
 def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[Alert]:
     # an ended agent holds no claim any more and has lost the name it had from it
     named = then if then is not None and attention.has_ended(now) else now
-    who, where = safe(named.name, 60), safe(now.key.worktree, 60) if now.key else "an unknown worktree"
+    who, where = safe(named.name, 60), _place(now.key, after) if now.key else "an unknown worktree"
     about = (now.id, now.truth.since or "")
     found = []
     if _intrudes(now) and not (then is not None and _intrudes(then)):
@@ -136,7 +150,7 @@ def _died(before: Snapshot, after: Snapshot) -> list[Alert]:
         Alert(
             "claim_lost",
             (*_key(tree.key), str(tree.claim.epoch)),
-            f"{safe(tree.claim.agent, 60)} died holding {safe(tree.key.worktree, 60)}",
+            f"{safe(tree.claim.agent, 60)} died holding {_place(tree.key, after)}",
         )
         for tree in after.worktrees
         if tree.claim
@@ -158,6 +172,12 @@ def _collided(before: Snapshot, after: Snapshot) -> list[Alert]:
         for one in after.collisions
         if one.conflicts and one.right is not None and _pair(one) not in known
     ]
+
+
+def _place(key: Key, snapshot: Snapshot) -> str:
+    """The worktree's name, with the home in front of it if it is another one."""
+    host = "" if key.host == snapshot.host else f"{safe(key.host, 40)}:"
+    return host + safe(key.worktree, 60)
 
 
 def _files(one: Collision) -> str:

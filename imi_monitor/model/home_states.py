@@ -7,7 +7,7 @@ from typing import TypeVar
 from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.model import home_rows
 from imi_monitor.model.agent import UNKNOWN
-from imi_monitor.model.home import PROTOCOL, HomeDescription, labels
+from imi_monitor.model.home import PROTOCOL, HomeDescription, labels, plain_host
 from imi_monitor.model.home_rows import HomeRows
 from imi_monitor.model.snapshot import HERE, NEWER, OFFLINE, UNCONFIRMED, UNKNOWN_CLAIM, ClaimState, HomeState
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 T = TypeVar("T")
+STATE_WORDS = {HERE: "online", UNCONFIRMED: "no answer", OFFLINE: "offline", NEWER: "newer imi"}  # as people read them
 UNCONFIRMED_AFTER = 10  # seconds without a sign of life
 
 
@@ -31,10 +32,11 @@ class PublishedRows:
 
 
 class HomeStates:
-    """Makes the states of all homes; `own` is the id of this machine's home."""
+    """Makes the states of all homes; `own` is the id of this machine's home and `host` its host name."""
 
-    def __init__(self, own: str, *, with_own_rows: bool = False) -> None:
+    def __init__(self, own: str, host: str, *, with_own_rows: bool = False) -> None:
         self._own = own
+        self._unpublished = HomeDescription(own, plain_host(host), "", "", PROTOCOL, "", "")
         self._with_own_rows = with_own_rows  # False: the rows of the own home are in the snapshot itself
         self._described: dict[str, tuple[str, HomeDescription | None]] = {}
         self._rows: dict[str, tuple[str, HomeRows]] = {}  # with the label for which they were read
@@ -45,7 +47,8 @@ class HomeStates:
         """The states, the own home first, then by label. Without a connection none is confirmed."""
         described = {ident: self._describe(ident, one.description) for ident, one in homes.items()}
         known = [one for one in described.values() if one is not None]
-        named = labels(known)
+        # no other home has this host's name alone, also while this home does not publish
+        named = labels(known if self._own in described else [*known, self._unpublished])
         found = [
             self._state(one, named[one.id], homes[one.id], one.id in changed, connected=connected) for one in known
         ]

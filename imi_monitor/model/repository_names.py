@@ -19,6 +19,7 @@ class RepositoryNames:
     """The repositories of a snapshot: (name in the registry, name shown)."""
 
     pairs: tuple[tuple[str, str], ...] = ()
+    here: str = ""  # this home's host; a worktree of another home has its host in front
 
     @property
     def several(self) -> bool:
@@ -33,7 +34,11 @@ class RepositoryNames:
         return self.shown(repo) if repo is not None and self.several else ""
 
     def worktree(self, key: Key) -> str:
-        """`shop/feat-x` where several repositories are shown, else `feat-x`."""
+        """`shop/feat-x` where several repositories are shown, else `feat-x`; of another home `build-1:feat-x`."""
+        host = f"{key.host}:" if self.here and key.host != self.here else ""
+        return host + self.without_host(key)
+
+    def without_host(self, key: Key) -> str:
         return f"{self.shown(key.repo)}/{key.worktree}" if self.several else key.worktree
 
 
@@ -46,7 +51,7 @@ def of_snapshot(snapshot: Snapshot) -> RepositoryNames:
     pairs = [
         (repo, next((name for name in (short[repo], long[repo]) if name and uses[name] == 1), repo)) for repo in folders
     ]
-    return RepositoryNames(tuple(pairs))
+    return RepositoryNames(tuple(pairs), snapshot.host)
 
 
 def _folder(snapshot: Snapshot, repo: str) -> str:

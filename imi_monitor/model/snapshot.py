@@ -149,13 +149,15 @@ class Worktree:
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """Files that two worktrees both changed. `conflicts` is None while a merge was not tried."""
+    """Files that two worktrees both changed, or one branch that two machines have. `conflicts` is None while a merge was not
+    tried; between machines it cannot be."""
 
     left: Key
     right: Key | None  # None: the trunk
     files: tuple[str, ...]
     conflicts: tuple[str, ...] | None
     checked_at: str | None = None
+    branch: str | None = None  # that both have checked out, on different machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,7 @@ class Snapshot:
     registry: RegistryState = field(default=RegistryState())
     forges: tuple[ForgeState, ...] = ()  # of repositories whose forge was asked
     homes: tuple[HomeState, ...] = ()  # of the team, the own one too; none without a team
+    identities: tuple[tuple[str, str], ...] = ()  # (repository here, what all homes call it), while there is a team
 
     def worktree(self, key: Key) -> Worktree | None:
         return next((worktree for worktree in self.worktrees if worktree.key == key), None)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from imi_monitor import host
 from imi_monitor.links import redis_url
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.home_states import HomeStates, PublishedRows
+from imi_monitor.sources.hints import Hint, RegistryChanged
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
-from imi_monitor.store import registry_identity
+from imi_monitor.store import registry_identity, repositories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ class HomesSource(Source):
     def __init__(self, context: SourceContext) -> None:
         self._registry = context.registry
         self._settings = context.settings
+        self._registry_changed = True
+        self._own = ""
 
     async def run(self, receiver: ReadingReceiver) -> None:
         try:
@@ -35,15 +39,28 @@ class HomesSource(Source):
         except ImiError as error:
             receiver.set_failure(self.name, "the team's Redis", error.sentence)
             return
-        await self._follow(receiver, address, HomeStates(await self._own_home(receiver)))
-
-    async def _own_home(self, receiver: ReadingReceiver) -> str:
-        while True:
-            try:
-                return await self._registry.read(registry_identity.registry_id) or ""
-            except ImiError as error:
-                receiver.set_failure(self.name, "the registry", error.sentence)
+        while not await self._read_registry(receiver):
             await asyncio.sleep(_RETRY_SECONDS)
+        await self._follow(receiver, address, HomeStates(self._own, host.hostname()))
+
+    def handle_hint(self, hint: Hint) -> None:
+        if isinstance(hint, RegistryChanged):
+            self._registry_changed = True
+
+    async def _read_registry(self, receiver: ReadingReceiver) -> bool:
+        """Read the home's id and what all homes call its repositories; False while the registry cannot be read."""
+        if self._registry_changed:
+            self._registry_changed = False
+            try:
+                own: str | None = await self._registry.read(registry_identity.registry_id)
+                self._own = own or ""
+                names = await self._registry.read(repositories.list_identities, self._own)
+            except ImiError as error:
+                self._registry_changed = True
+                receiver.set_failure(self.name, "the registry", error.sentence)
+                return False
+            receiver.update(identities=tuple(sorted(names.items())))
+        return True
 
     async def _follow(self, receiver: ReadingReceiver, address: redis_url.RedisAddress, states: HomeStates) -> None:
         from imi_monitor.links import redis_link
@@ -59,6 +76,7 @@ class HomesSource(Source):
                     if not checked:
                         note, checked = await link.check_server(), True
                     changed = await reader.follow()
+                    await self._read_registry(receiver)
                 except redis_link.FAULTS as error:
                     checked = False
                     reader.forget()

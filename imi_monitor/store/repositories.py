@@ -42,6 +42,14 @@ def list_repositories(connection: sqlite3.Connection) -> list[RepositoryRow]:
     return [RepositoryRow(row) for row in rows]
 
 
+def list_identities(connection: sqlite3.Connection, own_home: str) -> dict[str, str]:
+    """Repository name -> what all homes of a team call it."""
+    from imi_monitor.model import home  # only a team needs it
+
+    rows = list_repositories(connection)
+    return {row.name: home.repository_identity(row.remote_url, own_home, row.name) for row in rows}
+
+
 def list_common_dirs(connection: sqlite3.Connection) -> dict[str, str]:
     """Repository name -> common git directory, for the repositories of this machine."""
     rows = connection.execute("SELECT repo_name, common_dir FROM places WHERE host = ?", (host.hostname(),))

@@ -177,8 +177,7 @@ def _file_identity(database: str) -> str:
 
 def _read_identities(connection: sqlite3.Connection) -> tuple[str, dict[str, str]]:
     own = registry_identity.registry_id(connection) or ""
-    rows = repositories.list_repositories(connection)
-    return own, {row.name: home.repository_identity(row.remote_url, own, row.name) for row in rows}
+    return own, repositories.list_identities(connection, own)
 
 
 def _read_worktrees(connection: sqlite3.Connection, database: str) -> tuple[Worktree, ...]:

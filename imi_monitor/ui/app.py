@@ -26,6 +26,7 @@ from imi_monitor.actions.action import Request
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.team_rows import TeamRows
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_conditions, commands, key_hints
 from imi_monitor.ui.commands import Command
@@ -76,8 +77,10 @@ class ImiApp(TerminalApp):
         read_only: bool = False,
         preferences: Preferences | None = None,
         first: Snapshot | None = None,
+        every_repository: bool = False,
     ) -> None:
         super().__init__(preferences or Preferences())
+        self._team_rows = TeamRows(every_repository=every_repository)
         self.commands = commands.table(self.preferences.keymap, own=self.preferences.own_commands, read_only=read_only)
         key_hints.use(self.commands)
         self.open_context = open_context
@@ -187,7 +190,8 @@ class ImiApp(TerminalApp):
             async with self._connect() as engine:
                 self.engine = engine
                 self.follow_order()
-                async for snapshot in engine.snapshots():
+                async for own_snapshot in engine.snapshots():
+                    snapshot = self._team_rows.merge(own_snapshot)
                     self.attempt(self.notifier.update, snapshot)
                     if self.tab_signs is not None:
                         self.attempt(self.tab_signs.update, snapshot)
@@ -293,8 +297,9 @@ class ImiApp(TerminalApp):
 
     def why_not(self, command: Command) -> str:
         """Return why the command cannot be carried out now; empty if it can."""
-        if command_conditions.about_agent(command) and self.agent_commands.chosen is not None:
-            return ""
+        agent = self.agent_commands.chosen if command_conditions.about_agent(command) else None
+        if agent is not None:
+            return command_conditions.reason_against_agent(self.home.facts, agent)
         facts, tree = self.home.facts, self.home.selected_tree
         return key_hints.in_keys(command_conditions.reason_against(command, facts, tree, len(self.home.marks)))
 

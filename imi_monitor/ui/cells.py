@@ -371,6 +371,10 @@ def collision_line(one: Collision, key: Key, width: int) -> Content:
     files = one.conflicts or one.files
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     name = "the trunk" if other is None else safe(other.worktree)
+    if other is not None and other.host != key.host:
+        name = f"{safe(other.host)}:{name}"
+    if not files:
+        return Content.styled(f"⚡ {name} has the branch too", "$overlap").truncate(width, ellipsis=True)
     head = f"⚡ {verb} {columns.clip_middle(name, max(10, width - len(verb) - len(more) - 16))}"
     path = path_tail(safe(files[0]), max(8, width - columns.cell_width(head) - len(more) - 2)) if files else ""
     style = "$collision" if one.conflicts else "$overlap"

@@ -10,10 +10,14 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from imi_monitor import programs
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
+
+_FOR_OTHER_HOMES = ("open", "menu")
+"""Commands that take a worktree of another home."""
 
 Condition = Callable[[SnapshotFacts, Worktree], str]
 """The reason why the condition does not hold for a worktree; empty when it holds."""
@@ -87,8 +91,17 @@ def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree
         return ""
     if tree is None:
         return "select a worktree first"
+    home = facts.home_of(tree)
+    if home is not None and command.word not in _FOR_OTHER_HOMES:
+        return f"{_name(tree)} is on {safe(home.label)}: this can only be done there"
     reasons = (CONDITIONS[name](facts, tree) for name in command.requires)
     return next((reason for reason in reasons if reason), "")
+
+
+def reason_against_agent(facts: SnapshotFacts | None, agent: Agent) -> str:
+    """Why a command about this agent cannot run; empty when it can."""
+    home = facts.home_of_agent(agent) if facts is not None else None
+    return f"{safe(agent.name, 60)} works on {safe(home.label)}: this can only be done there" if home else ""
 
 
 def _name(tree: Worktree) -> str:

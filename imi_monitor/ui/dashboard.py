@@ -59,6 +59,8 @@ def run(
 
         return Context(database=database, repo=repo)
 
-    app = ImiApp(live, surroundings, read_only=read_only, preferences=chosen, first=first)
+    app = ImiApp(
+        live, surroundings, read_only=read_only, preferences=chosen, first=first, every_repository=common_dirs is None
+    )
     app.on_first_paint = quick_process.resume_garbage_collection
     return run_app(app, recorded)

@@ -46,6 +46,7 @@ STATES: dict[str, tuple[str, Test]] = {
     "changing": ("a file changed within a minute", lambda facts, tree: facts.is_busy(tree)),
     "collides": ("conflicts with another", lambda facts, tree: bool(facts.conflicts.get(tree.key))),
     "missing": ("its folder is gone", lambda facts, tree: tree.missing),
+    "remote": ("it is in another home of the team", lambda facts, tree: facts.home_of(tree) is not None),
 }
 
 
@@ -101,6 +102,8 @@ class WorktreeFilter:
             return lambda facts, tree: tree.type.startswith(wanted)
         if colon and head == "repo":
             return lambda facts, tree: wanted in f"{tree.key.repo}\n{facts.names.shown(tree.key.repo)}".lower()
+        if colon and head == "host":
+            return lambda facts, tree: wanted in (facts.host_of(tree) or tree.key.host).lower()
         state = SYNONYMS.get(wanted, wanted)
         return STATES[state][1] if colon and head == "is" and state in STATES else None
 

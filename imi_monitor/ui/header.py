@@ -86,14 +86,16 @@ def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     dead = agents[DEAD] + sum(
         state == "dead" and not _death_seen(facts, tree) for state, tree in zip(states, trees, strict=True)
     )
+    homes = len(facts.other_homes) + 1 if facts.other_homes else 0
     working = sum(one.state in WORKING and not one.suspended for found in facts.agents.values() for one in found)
     suspended = agents[SUSPENDED]
     missing = sum(tree.missing for tree in trees)
     busy = 0 if working else len(facts.busy_ends)
-    unknown = states.count(UNKNOWN_CLAIM)
-    claimed = len(trees) - states.count("free") - unknown
+    unknown = sum(facts.claim_state(tree) == UNKNOWN_CLAIM and facts.home_of(tree) is None for tree in trees)
+    claimed = len(trees) - states.count("free") - states.count(UNKNOWN_CLAIM)
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),
+        (homes, f"{homes} hosts", "", ""),
         (agents[ASKS], counted(agents[ASKS], ASKS), "$agent-asks bold", "is:asks"),
         (agents[INTRUDES], counted(agents[INTRUDES], INTRUDES), "$agent-intrudes bold", "is:intrudes"),
         (collisions, count(collisions, "collision"), "$collision bold", "is:collides"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from textual.theme import BUILTIN_THEMES
 
@@ -27,6 +27,7 @@ class Preferences:
     own_commands: tuple[OwnCommand, ...] = ()
     tab_layout: str = ""  # of Zellij, or a file of tmux commands
     tab_states: bool = False  # the signs of the agents' states in the names of tabs
+    ssh_destination: Callable[[str], str] = lambda label: ""  # of another home; empty: none is set
 
 
 def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: str = "") -> Preferences:
@@ -51,4 +52,5 @@ def from_settings(settings: Settings, *, ascii_only: bool = False, state_file: s
         own_commands=own,
         tab_layout=os.path.expanduser(settings.text("ui.tab_layout")),
         tab_states=settings.flag("ui.tab_states"),
+        ssh_destination=settings.ssh_destination,
     )

@@ -8,8 +8,10 @@ from functools import cached_property, lru_cache
 
 from imi_monitor.model import attention, repository_names, state_words, times
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.home import plain_host
 from imi_monitor.model.repository_names import RepositoryNames
-from imi_monitor.model.snapshot import DiskUse, Key, Snapshot, UnreadChanges, Worktree
+from imi_monitor.model.snapshot import DiskUse, HomeState, Key, Snapshot, UnreadChanges, Worktree
+from imi_monitor.model.team_rows import home_of_agent
 
 BUSY_SECONDS = 60.0  # how long a worktree is busy after a file changed
 parse_time = lru_cache(4096)(times.parse)  # the same few hundred times are parsed every second
@@ -21,6 +23,9 @@ _TIMELESS = (
     "disk_uses",
     "names",
     "unread_changes",
+    "other_homes",
+    "own_label",
+    "host_width",
 )  # what does not depend on the present time
 
 
@@ -77,6 +82,33 @@ class SnapshotFacts:
     def unread_changes(self) -> dict[Key, UnreadChanges]:
         """The unread changes of the worktrees counted so far."""
         return {one.key: one for one in self.snapshot.unread}
+
+    @cached_property
+    def other_homes(self) -> dict[str, HomeState]:
+        """The other homes of the team, by their labels."""
+        return {home.label: home for home in self.snapshot.homes if not home.own}
+
+    @cached_property
+    def own_label(self) -> str:
+        return next((home.label for home in self.snapshot.homes if home.own), plain_host(self.snapshot.host))
+
+    @cached_property
+    def host_width(self) -> int:
+        """The cells of the longest label of a home with worktrees; 0 while only this home has any."""
+        labels = [home.label for home in self.other_homes.values() if home.worktrees]
+        return max(map(len, (self.own_label, *labels))) if labels else 0
+
+    def home_of(self, tree: Worktree) -> HomeState | None:
+        """The other home that a worktree is in; None for a worktree of this one."""
+        return None if tree.key.host == self.snapshot.host else self.other_homes.get(tree.key.host)
+
+    def home_of_agent(self, agent: Agent) -> HomeState | None:
+        """The other home that an agent works in; None for an agent of this one."""
+        return home_of_agent(self.snapshot.homes, agent)
+
+    def host_of(self, tree: Worktree) -> str:
+        """The label of the worktree's home; empty while only this home has worktrees."""
+        return (tree.key.host if self.home_of(tree) else self.own_label) if self.host_width else ""
 
     def at(self, now: datetime) -> SnapshotFacts:
         """The same snapshot at a later moment; facts that do not depend on time are kept."""

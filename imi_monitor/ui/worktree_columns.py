@@ -24,7 +24,9 @@ from imi_monitor.ui import agent_cells, cells
 
 _GUTTER = 3  # mark, glyph and a blank
 _MIN_FOR_DETAILS = 120  # cells from which branch, task and last commit have columns
+_MOST_HOST = 16  # cells of the column of hosts
 _TITLES = (  # several names: the longest that fits
+    (("host",), "host"),
     (("owner",), "owner"),
     (("doing",), "activity"),
     (("",), "hits"),
@@ -60,6 +62,7 @@ class WorktreeColumns:
     room: int
     names: RepositoryNames
     name: int = 10
+    host: int = 0
     owner: int = 0
     activity: int = 0
     hits: int = 0
@@ -107,7 +110,7 @@ def row_widths(tree: Worktree, agents: Sequence[Agent], hits: int, names: Reposi
     state = None if tree.missing else tree.git
     commit = state.last_commit if state else None
     return RowWidths(
-        _width(names.worktree(tree.key)),
+        _width(names.without_host(tree.key)),
         columns.cell_width(agent_cells.owner_text(tree, agents)),
         agent_cells.worktree_activity(tree, agents).cell_length,
         cells.collision_count(hits).cell_length,
@@ -123,18 +126,27 @@ def row_widths(tree: Worktree, agents: Sequence[Agent], hits: int, names: Reposi
 
 
 def plan_columns(
-    room: int, rows: Iterable[RowWidths], names: RepositoryNames, *, upstream: bool = True, measure: str = ""
+    room: int,
+    rows: Iterable[RowWidths],
+    names: RepositoryNames,
+    *,
+    upstream: bool = True,
+    measure: str = "",
+    host: int = 0,
 ) -> WorktreeColumns:
-    """The columns for these rows: always name, changes and age, and the measure if there is one."""
+    """The columns for these rows: always name, changes and age, and the measure if there is one; `host`: the longest label."""
     widest = tuple(map(max, zip(*(RowWidths(), *rows), strict=True)))
-    return _plan(room, names, RowWidths(*widest), upstream, measure)
+    return _plan(room, names, RowWidths(*widest), upstream, measure, min(host, _MOST_HOST))
 
 
 @lru_cache(64)
-def _plan(room: int, names: RepositoryNames, longest: RowWidths, upstream: bool, measure: str) -> WorktreeColumns:
+def _plan(
+    room: int, names: RepositoryNames, longest: RowWidths, upstream: bool, measure: str, host: int
+) -> WorktreeColumns:
     owners = -(-longest.owner // 4) * 4  # in steps, so that one claim more seldom moves the other columns
     activity = -(-longest.activity // 8) * 8
     fixed = {"name": 8, "counts": max(7, longest.counts), "age": 4} | ({measure: _MEASURED[measure]} if measure else {})
+    fixed |= {"host": max(4, host)} if host else {}
     wanted = [
         OptionalColumn("owner", max(5, min(owners, 9))),
         OptionalColumn("activity", 12),

@@ -77,6 +77,7 @@ GROUPS: dict[str, tuple[str, Callable[[Worktree], str]]] = {
     "repository": ("by repository", lambda tree: tree.key.repo),
     "type": ("by type", lambda tree: tree.type or "other"),
     "owner": ("by owner", lambda tree: tree.owner),
+    "host": ("by the team's host", lambda tree: tree.key.host),
 }
 
 

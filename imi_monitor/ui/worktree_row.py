@@ -32,6 +32,9 @@ class WorktreeRowData(NamedTuple):
     now: datetime
     agents: tuple[Agent, ...] = ()  # the relevant ones, the most urgent first
     measured: str = ""  # its disk use or unread changes; empty while the list does not show them
+    host: str = ""  # the home it is in, while there are several
+    remote: bool = False  # in another home
+    unconfirmed: bool = False  # of a home that does not answer: what is shown may be outdated
 
 
 def measured(facts: SnapshotFacts, tree: Worktree, measure: str) -> str:
@@ -49,11 +52,13 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
     known = state is not None
     upstream = (state.ahead, state.behind) if state and state.upstream else (None, None)
     trunk = (state.trunk_ahead, state.trunk_behind) if state and not tree.is_main else (None, None)
-    name = cells.fixed_name(safe(plan.names.worktree(tree.key)), plan.name, "bold" if not tree.is_main else "")
+    name = cells.fixed_name(safe(plan.names.without_host(tree.key)), plan.name, "bold" if not tree.is_main else "")
     commit = state.last_commit if state else None
     activity = agent_cells.worktree_activity(tree, row.agents, task=not plan.task)
+    host = cells.fixed_name(row.host, plan.host, "" if row.remote else cells.MUTED) if plan.host else None
     fields = [
         name,
+        host,
         _owner(row, plan.owner) if plan.owner else None,
         cells.padded(activity, plan.activity) if plan.activity else None,
         cells.padded(cells.collision_count(row.hits), plan.hits) if plan.hits else None,
@@ -68,7 +73,7 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
         cells.sparkline(tree, plan.spark, row.now) if plan.spark else None,
         cells.fixed(row.age, plan.age, cells.MUTED, right=True),
     ]
-    return (Content(" ").join([_gutter(row), *(field for field in fields if field is not None)]),)
+    return (_dimmed(row, Content(" ").join([_gutter(row), *(field for field in fields if field is not None)])),)
 
 
 def stacked_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ...]:
@@ -86,7 +91,12 @@ def stacked_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, .
         [_gutter(row), Content(" "), Content.styled(name, "bold"), Content.styled(owner, _claim_style(tree))]
     )
     first = cells.padded(head, max(1, room - right.cell_length - 1)).append(Content(" ")).append(right)
-    return first.truncate(room), _second_line(row, plan, state).truncate(room, ellipsis=True)
+    second = _second_line(row, plan, state).truncate(room, ellipsis=True)
+    return _dimmed(row, first.truncate(room)), _dimmed(row, second)
+
+
+def _dimmed(row: WorktreeRowData, line: Content) -> Content:
+    return Content.styled(line.plain, "$text-disabled") if row.unconfirmed else line
 
 
 def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) -> Content:

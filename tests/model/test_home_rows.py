@@ -140,7 +140,7 @@ def states(age: int | None, *, connected: bool = True, protocol: int = PROTOCOL)
     description = home_rows.describe(HomeDescription("1f3a", "box", "ada", "9", protocol, build.ago(60), build.ago(5)))
     free = {"w:r/free": json.dumps({"repo": "r", "name": "free"})}
     published = {"1f3a": PublishedRows(description, {**rows("names"), **free}, age)}
-    (found,) = HomeStates("own").states(published, {"1f3a"}, connected=connected)
+    (found,) = HomeStates("own", "here").states(published, {"1f3a"}, connected=connected)
     owners = {tree.key.worktree: tree.owner for tree in found.worktrees}
     return found.state, found.seen is None, owners, [one.state for one in found.agents]
 
@@ -159,4 +159,4 @@ def test_rows_of_a_newer_protocol_are_not_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"protocol": "1"}', '{"protocol": 1' + " " * 5000 + "}"])
 def test_a_home_without_a_valid_description_is_not_shown(text: str) -> None:
-    assert HomeStates("own").states({"x": PublishedRows(text, {}, 0)}, ()) == ()
+    assert HomeStates("own", "here").states({"x": PublishedRows(text, {}, 0)}, ()) == ()

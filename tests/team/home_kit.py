@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.helpers import ROOT, Ran, Repo, imi, imi_argv
 from tests.limits import LIMIT
+from tests.ui.pty_kit import Terminal
 
 REMOTE = "git@github.com:acme/App.git"
 
@@ -31,6 +32,10 @@ class TeamHome:
 
     def imi(self, *words: str) -> Ran:
         return imi(*words, cwd=self.repo.path, env=self.env)
+
+    def dashboard(self) -> Terminal:
+        """The dashboard in a terminal of its own."""
+        return Terminal(imi_argv("monitor"), cwd=self.repo.path, size=(140, 40), env=self.env)
 
     @contextmanager
     def process(self, *words: str) -> Iterator[subprocess.Popen[str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ui import demo_repository, sample_agents, sample_snapshots
+from tests.ui import demo_repository, sample_agents, sample_snapshots, sample_team
 from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Picture, check, taken, unused
 
 LIGHT = "imi-light"
@@ -62,6 +62,14 @@ PICTURES = [
         Picture(f"pull-requests-{size[0]}", sample_snapshots.reviewed, size=size, keys=("end", "up"))
         for size in (NARROW, MIDDLE, (140, 40), (200, 50))
     ),
+    # a team: three homes at each width, twenty homes of which one is cut off, and their list
+    *(Picture(f"team-{size[0]}", sample_team.team, size=size) for size in SIZES),
+    *(Picture(f"team-of-twenty-{size[0]}", sample_team.large_team, size=size) for size in SIZES),
+    Picture("team-remote", sample_team.team, keys=("slash", *"is:remote", "enter")),
+    Picture("view-hosts", sample_team.team, keys=("C",)),
+    Picture("view-60-hosts", sample_team.team, size=NARROW, keys=("C",)),
+    Picture("view-hosts-twenty", sample_team.large_team, size=MIDDLE, keys=("C",)),
+    Picture("view-collisions-team", sample_team.team, keys=("x",)),
     Picture("palette", keys=("colon",)),
     Picture("palette-60", size=NARROW, keys=("colon", *"rem")),
     Picture("home-small", size=(38, 11)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from imi_monitor import host
 from imi_monitor.links import redis_url
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.home_states import HomeStates, PublishedRows
@@ -33,7 +34,7 @@ def read_homes(context: Context) -> tuple[HomeState, ...]:
         return {one.ident: PublishedRows(one.description, one.fields, one.age) for one in reader.homes.values()}
 
     found = with_redis(context, read)
-    return HomeStates(own_home(context), with_own_rows=True).states(found, found.keys())
+    return HomeStates(own_home(context), host.hostname(), with_own_rows=True).states(found, found.keys())
 
 
 def own_home(context: Context) -> str:

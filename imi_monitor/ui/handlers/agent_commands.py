@@ -107,9 +107,8 @@ class AgentCommands:
         if agent is not None:
             self.go_to(agent)
             return
-        repo, _, name = (row or "").partition("\0")
         for tree in self._home.shown.worktrees if self._home.shown is not None else ():
-            if (tree.key.repo, tree.key.worktree) == (repo, name):
+            if row_key(tree) == row:
                 self._home.select(tree.key)
 
     # -- looking ----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import subprocess
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ from textual.app import SuspendNotSupported
 
 from imi_monitor import programs
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.snapshot import HomeState, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_conditions
 from imi_monitor.ui.panels.worktrees_panel import group_of_row
@@ -39,8 +40,12 @@ class WorktreeCommands:
     # -- opening ----------------------------------------------------------------------------------------------------
 
     def do_open(self) -> None:
-        """Focus the pane of the agent that works there, else open a shell."""
+        """Focus the pane of the agent that works there, else open a shell; over ssh in another home."""
         tree = self._home.selected_tree
+        home = self._home.facts.home_of(tree) if tree is not None and self._home.facts is not None else None
+        if tree is not None and home is not None:
+            self._open_over_ssh(tree, home)
+            return
         agent = self._app.agent_commands.with_pane(tree) if tree is not None else None
         if agent is not None:
             self._app.agent_commands.go_to(agent)
@@ -72,7 +77,24 @@ class WorktreeCommands:
         title = f"Open {safe(tree.key.worktree, 40)} with"
         self._app.push_screen(Menu(title, menu_entries.open_with_entries(ways), search=False), open_chosen)
 
+    def _open_over_ssh(self, tree: Worktree, home: HomeState) -> None:
+        """Open a shell in the worktree of another home, or in the home folder there if its imi does not find the worktree."""
+        destination = self._app.preferences.ssh_destination(home.label)
+        if not destination:
+            self._app.say(
+                f"{safe(tree.key.worktree)} is on {safe(home.label)}: set ssh in [hosts.{safe(home.label)}]"
+                " of the config file to open it from here",
+                bad=True,
+            )
+            return
+        find = f'cd -- "$(imi go -- {shlex.quote(tree.key.worktree)})"; exec "${{SHELL:-/bin/sh}}" -l'
+        name = f"{home.label}:{tree.key.worktree}"
+        self._run(os.path.expanduser("~"), name, ("ssh", "-t", "--", destination, find))
+
     def _open(self, tree: Worktree, command: Sequence[str] = (), *, here: bool = False) -> None:
+        self._run(tree.path, tree.key.worktree, command, here=here)
+
+    def _run(self, path: str, name: str, command: Sequence[str] = (), *, here: bool = False) -> None:
         """Run a command, or a shell, in a new pane; without a multiplexer in this terminal, with the dashboard suspended."""
         from imi_monitor.mux import multiplexer
 
@@ -85,12 +107,11 @@ class WorktreeCommands:
         around = "" if here else multiplexer.current()
         if around:
             layout = self._app.preferences.tab_layout
-            name = tree.key.worktree
             self._app.run_and_say(
-                lambda: multiplexer.open_worktree(around, tree.path, name, command, layout=layout), opens_tab=True
+                lambda: multiplexer.open_worktree(around, path, name, command, layout=layout), opens_tab=True
             )
         else:
-            run_suspended(self._app, tree.path, command)
+            run_suspended(self._app, path, command)
 
     def do_pr(self) -> None:
         if self._home.selected_tree is not None:
@@ -138,14 +159,20 @@ class WorktreeCommands:
         self._app.push_screen(menu, copy_chosen)
 
     def do_mark(self) -> None:
-        if self._home.selected_tree is not None:
-            self._home.marks ^= {self._home.selected_tree.key}
+        tree = self._home.selected_tree
+        if tree is not None:
+            self._home.marks ^= {tree.key}
             self._home.worktrees.lines.action_move(1)
             self._home.draw()
 
     def do_mark_all(self) -> None:
-        """Mark all listed worktrees but the repository's own; when they are all marked, unmark everything."""
-        listed = frozenset(tree.key for tree in self._home.worktrees.listed if not tree.is_main)
+        """Mark all listed worktrees of this home but the repository's own; when they are all marked, unmark everything."""
+        facts = self._home.facts
+        listed = frozenset(
+            tree.key
+            for tree in self._home.worktrees.listed
+            if not tree.is_main and (facts is None or facts.home_of(tree) is None)
+        )
         self._home.marks = frozenset() if listed <= self._home.marks else self._home.marks | listed
         self._home.draw()
 

@@ -59,7 +59,7 @@ class AgentsPanel(Panel):
         ]
         for one in claims:
             ages = self._ages(one, now)
-            key = f"{one.key.repo}\0{one.key.worktree}"
+            key = f"{one.key.host}\0{one.key.repo}\0{one.key.worktree}"
             rows.append(self.row(key, (one, plan, ages), partial(_claim, one, plan, ages)))
         return rows + [
             ListRow(f"wait {one.key.repo} {one.key.worktree} {one.place}", _waiter(one)) for one in snapshot.waiting

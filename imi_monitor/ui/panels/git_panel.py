@@ -11,8 +11,9 @@ from textual.content import Content
 
 from imi_monitor.model import event_text, times
 from imi_monitor.model.event_text import EndedCommand
+from imi_monitor.model.home_states import STATE_WORDS
 from imi_monitor.model.pull_request_list import described
-from imi_monitor.model.snapshot import FileState, ForgeState, GitState, Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import HERE, FileState, ForgeState, GitState, HomeState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.panels.panel import FRAME, Identity, Panel
@@ -42,14 +43,19 @@ class GitPanel(Panel):
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         tree = snapshot.worktree(selected) if selected else None
-        return (selected, Identity(tree), snapshot.collisions, Identity(snapshot.forges), _ended(snapshot, tree))
+        home = _other_home(snapshot, tree) if tree else None
+        shown_home = home and (home.label, home.user, home.state, home.seen)
+        forges = Identity(snapshot.forges)
+        return (selected, Identity(tree), snapshot.collisions, forges, _ended(snapshot, tree), shown_home)
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
         tree = snapshot.worktree(selected) if selected else None
         self._shown_key = tree.key if tree else None
         if tree is None:
             return ()
-        rows = self._head_rows(tree, _ended(snapshot, tree), now)
+        home = _other_home(snapshot, tree)
+        where = "" if home is None else _home_text(home, self.age(home.seen, now) if home.seen else "")
+        rows = self._head_rows(tree, _ended(snapshot, tree), now, where)
         rows += self._pull_request(tree, snapshot.forges, now)
         if tree.git is not None and not tree.missing:
             rows += self._files(snapshot, tree, tree.git)
@@ -60,13 +66,13 @@ class GitPanel(Panel):
         ]
         return rows
 
-    def _head_rows(self, tree: Worktree, ended: EndedCommand | None, now: datetime) -> list[ListRow]:
-        """The rows above the files, made again only when the worktree or an age changed."""
+    def _head_rows(self, tree: Worktree, ended: EndedCommand | None, now: datetime, home: str) -> list[ListRow]:
+        """The rows above the files, made again only when the worktree or an age changed; `home`: the other home it is in."""
         commit = tree.git.last_commit if tree.git else None
         ages = [self.age(one.at, now) for one in (commit, ended) if one is not None]
-        signature = (Identity(tree), self.room, ended, tuple(ages))
+        signature = (Identity(tree), self.room, ended, tuple(ages), home)
         if signature != self._head_rows_made[0]:
-            lines = self._head(tree, now)
+            lines = self._head(tree, now, home)
             lines += [_command_line(ended, now).truncate(self.room, ellipsis=True)] if ended is not None else []
             self._head_rows_made = (
                 signature,
@@ -74,8 +80,8 @@ class GitPanel(Panel):
             )
         return list(self._head_rows_made[1])
 
-    def _head(self, tree: Worktree, now: datetime) -> list[Content]:
-        lines = [Content.styled(_path(tree.path, self.room), cells.MUTED)]
+    def _head(self, tree: Worktree, now: datetime, home: str) -> list[Content]:
+        lines = [Content.styled(home or _path(tree.path, self.room), cells.MUTED)]
         state = None if tree.missing else tree.git  # an earlier git state no longer holds
         if tree.failure is not None:
             lines.append(cells.failure(tree.failure.why))
@@ -130,9 +136,15 @@ class GitPanel(Panel):
         room, beside = self.room, cells.overlap_width(shared, state.files)
         counts = 1 + max(len(cells.line_counts(entry)) for entry in state.files)
         rows = []
+        unnamed = sum(not entry.path for entry in state.files)  # of another home, which names only the first ones
         for entry in state.files:
+            if not entry.path:
+                continue
             inputs = (entry, room, shared.get(entry.path), counts, beside)
             rows.append(self.row(f"file {entry.path}", inputs, partial(_file_lines, *inputs)))
+        if unnamed:
+            more = "more " if rows else ""
+            rows.append(ListRow("unnamed", (Content.styled(f"{count(unnamed, f'{more}file')} changed", cells.MUTED),)))
         return rows
 
 
@@ -143,7 +155,9 @@ def _file_lines(
 
 
 def _ended(snapshot: Snapshot, tree: Worktree | None) -> EndedCommand | None:
-    return None if tree is None else event_text.last_command(snapshot.events, tree.key.repo, tree.key.worktree)
+    if tree is None or tree.key.host != snapshot.host:
+        return None  # the events are this home's
+    return event_text.last_command(snapshot.events, tree.key.repo, tree.key.worktree)
 
 
 def _command_line(ended: EndedCommand, now: datetime) -> Content:
@@ -185,6 +199,19 @@ def _distance(ahead: int | None, behind: int | None) -> Content | None:
     if ahead is None or behind is None:
         return Content.styled("?", cells.MUTED)
     return cells.arrows(ahead, behind, 9).rstrip() if ahead or behind else None
+
+
+def _other_home(snapshot: Snapshot, tree: Worktree) -> HomeState | None:
+    return next((home for home in snapshot.homes if home.label == tree.key.host and not home.own), None)
+
+
+def _home_text(home: HomeState, silent: str) -> str:
+    """Another home, whose it is, and since when what is shown here is unconfirmed."""
+    user = f", {safe(home.user)}" if home.user else ""
+    if home.state == HERE:
+        return f"on {safe(home.label)}{user}"
+    silence = f" for {silent}" if silent else ""
+    return f"on {safe(home.label)}{user}: {STATE_WORDS.get(home.state, home.state)}{silence}, may be outdated"
 
 
 def _path(path: str, room: int) -> str:

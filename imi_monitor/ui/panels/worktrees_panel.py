@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from imi_monitor.model import times
 from imi_monitor.model.repository_names import RepositoryNames
-from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import HERE, Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells, worktree_columns, worktree_row
 from imi_monitor.ui.filters import WorktreeFilter
@@ -112,7 +112,8 @@ class WorktreesPanel(Panel):
         if self.filter:
             self.lasts_until(now + timedelta(seconds=1))  # `is:busy` depends on the time
         measured = {"disk": facts.disk_uses, "unread": facts.unread_changes}.get(self.order.measure)
-        shared = (plan, self.stacked, facts.conflicts, facts.agents, self.marks, measured)
+        homes = [(home.label, home.state) for home in snapshot.homes]
+        shared = (plan, self.stacked, facts.conflicts, facts.agents, self.marks, measured, homes)
         current = shared == self._shared_inputs and now >= self._drawn_at
         self._shared_inputs, self._drawn_at = shared, now
         before, self._drawn = self._drawn, {}
@@ -149,7 +150,9 @@ class WorktreesPanel(Panel):
             names = facts.names
             upstream = any(tree.git is not None and tree.git.upstream for tree in snapshot.worktrees)
             widths = self._row_widths(facts)
-            plan = worktree_columns.plan_columns(self.room, widths, names, upstream=upstream, measure=measure)
+            plan = worktree_columns.plan_columns(
+                self.room, widths, names, upstream=upstream, measure=measure, host=facts.host_width
+            )
             self._measured = (snapshot, plan)
         return self._measured[1]
 
@@ -188,9 +191,14 @@ class WorktreesPanel(Panel):
         age = cells.age(changed_at, now) if changed_at else ""
         marked = tree.key in self.marks
         measured = worktree_row.measured(facts, tree, self.order.measure)
-        data = worktree_row.WorktreeRowData(tree, age, facts.conflicts_of(tree), marked, now, agents, measured)
+        home = facts.home_of(tree)
+        shown_home = (facts.host_of(tree), home is not None, home is not None and home.state != HERE)
+        data = worktree_row.WorktreeRowData(
+            tree, age, facts.conflicts_of(tree), marked, now, agents, measured, *shown_home
+        )
         draw = worktree_row.stacked_row if self.stacked else worktree_row.single_row
-        signature = (Identity(tree), age, data.hits, marked, agents, measured, state_age, minute, plan, self.stacked)
+        drawn_from = (age, data.hits, marked, agents, measured, state_age, minute, shown_home)
+        signature = (Identity(tree), plan, self.stacked, *drawn_from)
         same = before is not None and before.signature == signature
         row = before.row if before is not None and same else ListRow(row_key(tree), partial(draw, data, plan))
         return DrawnWorktree(row, tree, signature, min(until))

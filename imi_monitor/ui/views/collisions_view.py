@@ -61,7 +61,7 @@ class CollisionsView(View):
         self._pairs = both_ways(snapshot.collisions)
         keys = sorted({key for one in snapshot.collisions for key in (one.left, one.right) if key is not None})
         several = len({key.repo for key in keys}) > 1
-        names = repository_names.of_snapshot(snapshot) if several else RepositoryNames()
+        names = repository_names.of_snapshot(snapshot) if several else RepositoryNames(here=snapshot.host)
         rows = [(_id(key), names.worktree(key)) for key in keys]
         columns = [*rows, *([("", TRUNK)] if any(one.right is None for one in snapshot.collisions) else [])]
         marks = {cell: sign(one) for cell, one in self._pairs.items()}
@@ -81,7 +81,7 @@ class CollisionsView(View):
     def _title(self, snapshot: Snapshot) -> None:
         found = snapshot.collisions
         hard = sum(bool(one.conflicts) for one in found)
-        untried = sum(one.conflicts is None for one in found)
+        untried = sum(one.conflicts is None and not _between_homes(one) for one in found)
         parts = [count(len(found), "pair overlaps", "pairs overlap")] if found else []
         parts += [f"⚡ {hard} in conflict"] if hard else []
         parts += [f"{untried} not tried yet"] if untried else []
@@ -147,9 +147,9 @@ def both_ways(found: Sequence[Collision]) -> dict[tuple[str, str], Collision]:
 
 
 def sign(one: Collision) -> Content:
-    """`⚡2` files in conflict, `3` that only overlap, `3?` when the merge was not tried yet."""
+    """`⚡2` files in conflict, `3` that only overlap, `3?` when the merge was not tried; `=`: only the same branch."""
     if one.conflicts is None:
-        return Content.styled(f"{len(one.files)}?", cells.MUTED)
+        return Content.styled(f"{len(one.files)}?" if one.files else "=", cells.MUTED)
     if one.conflicts:
         return Content.styled(f"⚡{len(one.conflicts)}", "$collision bold")
     return Content.styled(f"{len(one.files)}", "$overlap")
@@ -160,10 +160,14 @@ def pair_rows(one: Collision) -> list[ListRow]:
     left, right = safe(one.left.worktree, 40), TRUNK if one.right is None else safe(one.right.worktree, 40)
     verdicts = {None: "not tried yet", True: f"{count(len(one.conflicts or ()), 'file')} in conflict"}
     verdict = verdicts.get(None if one.conflicts is None else bool(one.conflicts), "merges cleanly")
+    if _between_homes(one):
+        verdict = "on two machines: a merge cannot be tried from here"
     head = Content.styled(f"< {left}", "bold $text-accent").append(
         Content.styled(f"   > {right}", "bold $text-primary")
     )
     rows = [ListRow("head", (head,)), _row("verdict", f"{count(len(one.files), 'file')} in common, {verdict}", "")]
+    if one.branch is not None:
+        rows.append(_row("branch", f"both have the branch {safe(one.branch, 80)}", "$warning"))
     hard = one.conflicts or ()
     files = [*hard, *(path for path in one.files if path not in hard)]
     for path in files[:_MOST_FILES]:
@@ -191,6 +195,10 @@ def conflict_rows(one: dict[str, Any]) -> list[ListRow]:
 
 def _row(key: str, text: str, style: str) -> ListRow:
     return ListRow(key, (Content.styled(text, style) if style else Content(text),))
+
+
+def _between_homes(one: Collision) -> bool:
+    return one.right is not None and one.left.host != one.right.host
 
 
 def _id(key: Key | None) -> str:
