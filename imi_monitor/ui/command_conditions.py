@@ -36,7 +36,9 @@ def _claim(_facts: SnapshotFacts, tree: Worktree) -> str:
 
 
 def _linked(_facts: SnapshotFacts, tree: Worktree) -> str:
-    return f"{_name(tree)} is the repository's main worktree, which cannot be removed" if tree.is_main else ""
+    return (
+        f"{_name(tree)} is the repository's main worktree: only its other worktrees take this" if tree.is_main else ""
+    )
 
 
 def _pull_request(_facts: SnapshotFacts, tree: Worktree) -> str:

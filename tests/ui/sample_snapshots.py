@@ -63,6 +63,9 @@ class FakeEngine:
     def snapshot(self) -> Snapshot:
         return self._given[-1]
 
+    def refresh(self) -> None:
+        """There is nothing to read again."""
+
     async def snapshots(self) -> AsyncIterator[Snapshot]:
         while True:
             while self._given:

@@ -623,11 +623,11 @@ def test_leads_view_waits_for_the_first_reading_of_agents() -> None:
 def test_enter_goes_to_the_agents_own_pane(monkeypatch: pytest.MonkeyPatch) -> None:
     gone: list[tuple[str, str]] = []
 
-    def open_agent(around: str, agent: states.Agent, path: str, name: str) -> str:
+    def open_agent(around: str, agent: states.Agent, path: str, name: str, *, layout: str = "") -> str:
         gone.append((around, agent.id))
         return f"{agent.name}: its own pane"
 
-    def open_in(around: str, path: str, name: str, command: tuple[str, ...] = ()) -> str:
+    def open_in(around: str, path: str, name: str, command: tuple[str, ...] = (), *, layout: str = "") -> str:
         gone.append((around, name))
         return f"{name}: a new window"
 

@@ -341,7 +341,7 @@ def test_unavailable_commands_say_why(repo: Repo) -> None:
         await wait_until(pilot, lambda: "feat-api has no known pull request" in screen_text(app))
         await select_worktree(app, "app")
         await pilot.press("D")
-        await wait_until(pilot, lambda: any("cannot be removed" in text for text in toasts(app)))
+        await wait_until(pilot, lambda: any("only its other worktrees take this" in text for text in toasts(app)))
         assert len(app.screen_stack) == 1
 
     run_dashboard(repo, play)

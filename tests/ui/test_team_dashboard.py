@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from imi_monitor import config, programs
+from imi_monitor import config
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.model.team_rows import TeamRows
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.filters import WorktreeFilter
-from imi_monitor.ui.handlers import worktree_commands
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from tests.redis_server import RedisServer
@@ -62,22 +63,28 @@ def test_what_another_home_alone_can_do_is_refused_with_its_name() -> None:
     show(play, sample_team.team())
 
 
-def test_enter_opens_a_shell_over_ssh_where_a_destination_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[tuple[str, ...]] = []
-    monkeypatch.setattr(programs, "find", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(worktree_commands, "run_suspended", lambda app, path, command: opened.append(tuple(command)))
+def test_enter_opens_a_shell_over_ssh_where_a_destination_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/ran\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        app.suspend = nullcontext  # type: ignore[method-assign]
         await select(app, pilot, REMOTE)
         await pilot.press("enter")
-        assert opened == [
-            ("/bin/ssh", "-t", "--", "bo@build-1.lan", 'cd -- "$(imi go -- fix-login)"; exec "${SHELL:-/bin/sh}" -l')
-        ]
+        await wait_until(pilot, lambda: (tmp_path / "ran").exists() and (tmp_path / "ran").read_text().count("\n") == 4)
+        words = (tmp_path / "ran").read_text().splitlines()
+        assert words == ["-t", "--", "bo@build-1.lan", 'cd -- "$(imi go -- fix-login)"; exec "${SHELL:-/bin/sh}" -l']
         await select(app, pilot, Key("ci-runner", REPO, "devops-ci"))
         await pilot.press("enter")
         await wait_until(pilot, lambda: "set ssh in [hosts.ci-runner]" in screen_text(app))
 
-    show(play, sample_team.team(), Preferences(ssh_destination={"build-1": "bo@build-1.lan"}.get))  # type: ignore[arg-type]
+    destinations = {"build-1": "bo@build-1.lan"}
+    show(play, sample_team.team(), Preferences(ssh_destination=lambda label: destinations.get(label, "")))
 
 
 @pytest.mark.parametrize(
