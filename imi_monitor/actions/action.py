@@ -157,9 +157,12 @@ class Request:
 
 
 class Outcome:
-    """What an action returns: `lines` for people, `data` for scripts, `path` for the shell function to change into."""
+    """What an action returns: `lines` for people, `data` for scripts, `path` for the shell function to change into.
 
-    __slots__ = ("data", "exit_status", "lines", "path", "warnings")
+    `screen`: a command that takes the terminal over, and its folder; the front end runs it.
+    """
+
+    __slots__ = ("data", "exit_status", "lines", "path", "screen", "warnings")
 
     def __init__(
         self,
@@ -169,12 +172,14 @@ class Outcome:
         path: str | None = None,
         warnings: list[str] | None = None,
         exit_status: int = 0,
+        screen: tuple[list[str], str] | None = None,
     ) -> None:
         self.lines = lines or []
         self.data = data or {}
         self.path = path
         self.warnings = warnings or []
         self.exit_status = exit_status
+        self.screen = screen
 
 
 class Suggestion:

@@ -205,7 +205,17 @@ def _finish(result: Outcome | int, parsed: argument_parser.ParsedCommandLine) ->
         output.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the act is done, whatever happens to its message
         return _unprinted(error, result.exit_status, parsed.action)
+    if result.screen is not None and not parsed.flag("json"):
+        return _run_screen(*result.screen)
     return result.exit_status
+
+
+def _run_screen(command: list[str], folder: str) -> int:
+    import subprocess
+
+    from imi_monitor import programs
+
+    return subprocess.run(command, cwd=folder, env=programs.users_environment(), check=False).returncode
 
 
 def _line_printer(action: Action | None) -> Callable[[list[str]], None]:

@@ -203,6 +203,30 @@ def test_dtach_holds_a_window_without_a_multiplexer(world: RunWorld) -> None:
     assert not family(run)
 
 
+@pytest.mark.skipif(shutil.which("dtach") is None, reason="dtach is not installed here")
+def test_the_dashboard_shows_a_window_and_comes_back(world: RunWorld) -> None:
+    run = world.start("hi", "claude", "--way", "window", "--in", "feat-x")
+    world.wait(run, "idle")
+    with Terminal(imi_argv("monitor"), cwd=world.tree.path) as terminal:
+        terminal.until(b"feat-x")
+        terminal.send(b":")
+        terminal.until(b"Commands")
+        terminal.send(b"attach")
+        terminal.until(b"go to the own screen")
+        terminal.send(b"\r")
+        terminal.until(b"shows the window of")
+        terminal.mark = len(terminal.output)
+        terminal.send(b"\r")
+        terminal.until(lambda: b"\x1b[?1049l" in terminal.output[terminal.mark :])
+        terminal.mark = len(terminal.output)
+        terminal.send(b"two\r")
+        terminal.until(lambda: b"Hello." in terminal.output[terminal.mark :])
+        terminal.send(b"\x1c")
+        terminal.until(lambda: b"\x1b[?1049h" in terminal.output[terminal.mark :])
+        terminal.send(b"q")
+        assert terminal.ended() == 0
+
+
 def test_without_a_holder_a_window_is_refused(world: RunWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert world.run(world.start("hi"))["way"] == "task"
     if shutil.which("dtach") is None:

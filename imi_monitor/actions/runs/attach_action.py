@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 
@@ -12,6 +11,7 @@ from imi_monitor.actions.action import Action, Option, Outcome, Request
 from imi_monitor.actions.runs import run_lookup, start_action
 from imi_monitor.model.agent import RESTING
 from imi_monitor.model.errors import Refused
+from imi_monitor.model.text import safe
 from imi_monitor.runs import launch_folder, providers, run_stop, ways
 from imi_monitor.runs.provider import TASK, WINDOW
 from imi_monitor.runs.run_ingest import RunIngest
@@ -37,8 +37,20 @@ class AttachAction(Action):
         " session is continued in a window. Two processes never write to one session."
     )
     examples = (("imi attach 1b2c3d4e", "show the window of this run"),)
+    in_menus = True
     arguments = (run_lookup.MAYBE_RUN,)
+    dialog_options = ("take-over",)
     options = (Option("take-over", "end an agent without a terminal and continue its session in a window"),)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        row = run_lookup.find_run(context, request.text("name"))
+        if row.way != TASK:
+            run_lookup.refuse_over(row)
+            return [f"shows the window of {row.short} ({safe(row.agent_id)}), which is {row.shown_state}"]
+        if not request.flag("take-over"):
+            raise _no_window(row)
+        ends = f"ends {row.short} ({row.shown_state}) and " if row.is_open else ""
+        return [f"{ends}continues its session in a window"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         row = run_lookup.find_run(context, request.text("name"))
@@ -52,20 +64,13 @@ class AttachAction(Action):
         command, where = way.attach_command(folder)
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise Refused(f"this is no terminal: `imi attach {row.short}` needs one", code="no-terminal")
-        # inside of another multiplexer it is shown within that one
-        env = {name: value for name, value in programs.users_environment().items() if name not in ("TMUX", "ZELLIJ")}
-        subprocess.run(command, cwd=where, env=env, check=False)
-        return Outcome([f"left the window of {row.short}"], {"run": row.id})
+        within = [programs.find("env") or "/usr/bin/env", "-u", "TMUX", "-u", "ZELLIJ"]  # also in another multiplexer
+        return Outcome([f"shows the window of {row.short}"], {"run": row.id}, screen=([*within, *command], where))
 
 
 def _take_over(context: Context, request: Request, row: RunRow) -> Outcome:
     if not request.flag("take-over"):
-        turn = "" if row.state in RESTING or not row.is_open else ", which ends its turn"
-        raise Refused(
-            f"{row.short} runs without a terminal: `imi attach {row.short} --take-over` continues its session in a"
-            f" window{turn}",
-            code="no-terminal",
-        )
+        raise _no_window(row)
     if os.environ.get("IMI_RUN_ID") == row.id:
         raise Refused("an agent cannot take its own run over", code="own-run")
     if not providers.by_name(row.program).has_window:
@@ -78,6 +83,14 @@ def _take_over(context: Context, request: Request, row: RunRow) -> Outcome:
         _record_end(context, row)
     again = Request(request.verb, {"way": WINDOW})
     return start_action.resume(context, again, row.id, *(() if goes_on else ("",)))
+
+
+def _no_window(row: RunRow) -> Refused:
+    turn = "" if row.state in RESTING or not row.is_open else ", which ends its turn"
+    return Refused(
+        f"{row.short} runs without a terminal: `imi attach {row.short} --take-over` continues its session in a window{turn}",
+        code="no-terminal",
+    )
 
 
 def _record_end(context: Context, row: RunRow) -> None:

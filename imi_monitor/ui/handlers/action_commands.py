@@ -14,6 +14,7 @@ from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_log
 from imi_monitor.ui.commands import READ_ONLY
+from imi_monitor.ui.handlers.worktree_commands import run_suspended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,6 +128,9 @@ class ActionCommands:
         lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
         self._app.say("\n".join(safe(on_dashboard(line), 200) for line in lines[:_MOST_LINES]) or "done")
         self._home.marks = frozenset()
+        if outcome.screen is not None:
+            command, folder = outcome.screen
+            run_suspended(self._app, folder, command)
         name, path = outcome.data.get("worktree_name"), outcome.path
         new = name if isinstance(name, str) and path is not None else None
         view = action.ends_in_view
