@@ -253,6 +253,7 @@ class Action:
     returns_path = False  # its outcome can hold a path, into which the shell function changes
     background_option = ""  # with this option the dashboard runs it in the background
     opens_worktree = False  # the dashboard opens the resulting path in a new pane
+    opens_page = False  # the dashboard opens the `url` of the data in the browser
     ends_in_view = ""  # the word of the view of its worktree that the dashboard shows afterwards
     dangerous = False  # the dashboard asks for confirmation
     brings_work = False  # dangerous, but it adds work to a branch: its dialog does not look like a removal

@@ -11,6 +11,7 @@ import os
 import time
 
 from imi_monitor.fast.lean_sqlite import sqlite3
+from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import registry_file, schema
 
@@ -448,6 +449,9 @@ def _prepare(connection: sqlite3.Connection, real: str, busy_seconds: float, ref
         from imi_monitor.store import upgrade
 
         upgrade.upgrade(connection, real, busy_seconds, refuse_lost)
+        # into the file while the disk has room: the ballast of a full disk is smaller than a schema in the log
+        with suppress(sqlite3.Error):  # a busy or full disk: the log keeps everything
+            checkpoint(connection, "PASSIVE")
     else:
         _enable_wal(connection, busy_seconds)
     connection.execute("PRAGMA foreign_keys = ON")

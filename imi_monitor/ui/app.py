@@ -25,7 +25,7 @@ from imi_monitor import installation
 from imi_monitor.actions.action import Request
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.model.team_rows import TeamRows
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_conditions, commands, key_hints
@@ -407,6 +407,12 @@ class ImiApp(TerminalApp):
             self.say("select a worktree first", bad=True)
         elif type(self.screen) is not view:
             self.open_view(view(self.home.selected, self.open_context), agent)
+
+    def open_worktree_view(self, word: str, key: Key) -> None:
+        """Open a view of this worktree, whichever is selected."""
+        from imi_monitor.ui.views import view_class
+
+        self.open_view(view_class(word)(key, self.open_context), None)
 
     def open_view(self, view: View, agent: Agent | None) -> None:
         """Show a view about an agent or the selected worktree."""

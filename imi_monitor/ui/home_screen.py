@@ -96,7 +96,7 @@ class HomeScreen(FastScreen):
         self._layout_changed = layout_changed
         self._row_to_select: str | None = None  # selected as soon as it is listed
         self._name_to_select: str | None = None
-        self._after_selection: Callable[[], None] | None = None
+        self._after_selection: Callable[[Key], None] | None = None
         self._filter_line: FilterLine | None = None
         self._laid_out_for: Size | None = None  # the terminal's size
         self._header_since = self._header_until = FOREVER  # the header reads the same between these moments
@@ -257,8 +257,8 @@ class HomeScreen(FastScreen):
         """Move the cursor to a worktree, now or as soon as it is listed."""
         self.select_row(f"{key.host}\0{key.repo}\0{key.worktree}")
 
-    def select_name(self, name: str | None, then: Callable[[], None] | None = None) -> None:
-        """Move the cursor to the worktree of that name as soon as it is listed, and call `then`."""
+    def select_name(self, name: str | None, then: Callable[[Key], None] | None = None) -> None:
+        """Move the cursor to this home's worktree of that name as soon as it is listed, and call `then` with it."""
         self._name_to_select, self._after_selection = name, then
         self.draw()
 
@@ -273,11 +273,11 @@ class HomeScreen(FastScreen):
     def _select_wanted_row(self) -> None:
         worktrees = self.worktrees
         if self._name_to_select is not None:
-            named = (row_key(tree) for tree in worktrees.listed if tree.key.worktree == self._name_to_select)
-            found = next(named, None)
-            self._row_to_select = found or self._row_to_select
+            own = (tree for tree in worktrees.listed if self.facts is None or self.facts.home_of(tree) is None)
+            found = next((tree for tree in own if tree.key.worktree == self._name_to_select), None)
+            self._row_to_select = self._row_to_select if found is None else row_key(found)
             if found is not None and self._after_selection is not None:
-                self.call_after_refresh(self._after_selection)
+                self.call_after_refresh(self._after_selection, found.key)
                 self._after_selection = None
         if self._row_to_select is not None and any(row.key == self._row_to_select for row in worktrees.lines.rows):
             worktrees.lines.select(self._row_to_select)

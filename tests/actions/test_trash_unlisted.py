@@ -258,7 +258,7 @@ def test_restored_without_the_registry_and_recorded_later(repo: Repo, tree: Repo
     aside = set_registry_aside(tmp_path)
     Path(database_path(None)).write_bytes(b"garbage" * 1000)
     ran = imi("undo", cwd=repo.path)
-    assert ran.code == 0 and "`imi repair` does once it can be used" in ran.err, ran
+    assert ran.code == 0 and "run `imi repair` once it can be used" in ran.err, ran
     for path in Path(database_path(None)).parent.iterdir():
         path.unlink()
     for path in aside.iterdir():

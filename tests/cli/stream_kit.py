@@ -185,9 +185,19 @@ VERBS = {
     "agents seen": Verb("agents seen", LOGIN),
     "start": Verb("start codex --prompt hello --in login", LOGIN, status=1),  # no codex is installed
     "runs": Verb("runs", LOGIN),
+    "prs": Verb("prs", LOGIN),
     **{
         verb.split()[0]: Verb(verb, LOGIN, status=1)
-        for verb in ("logs 7", "answer 7 yes", "say 7 hello", "interrupt 7", "stop 7", "resume 7")
+        for verb in (
+            "logs 7",
+            "answer 7 yes",
+            "say 7 hello",
+            "interrupt 7",
+            "stop 7",
+            "resume 7",
+            "attach 7",
+            "checkpoints 7",
+        )
     },
     "trust": Verb("trust", LOGIN, lambda world: bool(world.ask("SELECT 1 FROM trust"))),
     "doctor": Verb("doctor", LOGIN),

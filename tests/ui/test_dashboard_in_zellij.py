@@ -69,6 +69,7 @@ def test_notifications_and_copies_reach_the_terminal(tmp_path: Path, monkeypatch
 
 def test_the_mouse_selects_and_a_new_size_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with dashboard(tmp_path, monkeypatch) as zellij:
+        zellij.until(lambda: "devops-ci  " in zellij.screen())
         lines = zellij.screen().splitlines()
         row = next(number for number, line in enumerate(lines) if "devops-ci  " in line)
         at = b"%d;%d" % (10, row + 2)  # the bar of tabs is the first line, and lines count from one

@@ -170,3 +170,26 @@ def test_the_browser_gets_the_page_as_one_argument(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("BROWSER", str(tool))
     assert pull_request_page.browse("https://x/$(touch owned)") is True
     assert (tmp_path / "seen").read_text().strip() == "1 https://x/$(touch owned)"
+
+
+def test_the_page_that_proposes_a_branch_opens_in_the_browser(
+    cloned: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feat = cloned.worktree("feat-x")
+    feat.git("push", "-q", "-u", "origin", "HEAD")
+    cloned.git("config", "remote.origin.url", "git@github.com:me/app.git")
+    tool = tmp_path / "look"
+    tool.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/seen.new; mv {tmp_path}/seen.new {tmp_path}/seen\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(tool))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "feat-x" in listed_names(app))
+        await select_worktree(app, "feat-x")
+        app.action_do("propose")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and "Propose" in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: (tmp_path / "seen").exists())
+        assert (tmp_path / "seen").read_text().startswith("https://github.com/me/app/compare/main...")
+
+    run_dashboard(cloned, play)

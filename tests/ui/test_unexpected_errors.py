@@ -35,6 +35,8 @@ from tests.ui.test_terminal_hostile import screens
 _PREFIXES = ("on_", "_on_", "action_", "do_", "key_", "watch_", "draw_", "render")
 _NAMES = ("compose", "body", "show", "show_snapshot", "redraw", "draw", "clock_ticked")
 _NOT_HANDLERS = {"exit", "action_quit", "on_event"}  # they end the app; the mechanism itself
+# the screen without a repository is an app of its own (test_welcome), and the log of a run needs a run (tests/runs)
+_ELSEWHERE = {"Welcome", "WelcomeApp", "JobLogView"}
 _VISITS = 12  # of one place: each lets those handlers fail that the last failures kept from being called
 
 Handler = tuple[type, str]
@@ -47,7 +49,12 @@ def handlers() -> Iterator[Handler]:
     """Every method that Textual, a key, a message or a snapshot calls in the dashboard's own classes."""
     for module in pkgutil.walk_packages(ui.__path__, "imi_monitor.ui."):
         for cls in vars(importlib.import_module(module.name)).values():
-            if inspect.isclass(cls) and cls.__module__ == module.name and _takes_calls(cls):
+            if (
+                inspect.isclass(cls)
+                and cls.__module__ == module.name
+                and _takes_calls(cls)
+                and cls.__name__ not in _ELSEWHERE
+            ):
                 for name, method in vars(cls).items():
                     if inspect.isfunction(method) and _is_handler(name, method):
                         yield cls, name

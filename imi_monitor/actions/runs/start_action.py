@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 _GO_ON = "Your last turn was interrupted. Look at what is done, then go on."
 _MODES = (
-    Option(ASK, "ask for what the program asks for (default)"),
-    Option(EDITS, "edit files without asking"),
-    Option(PLAN, "only read and plan"),
+    Option(ASK, "ask for what the program asks for (default)", label="Ask first"),
+    Option(EDITS, "edit files without asking", label="Edit files without asking"),
+    Option(PLAN, "only read and plan", label="Only read and plan"),
 )
 _PROMPT_FILE = Option("prompt-file", "read the prompt from a file; - for the standard input", value="FILE")
 _WAY = Option(

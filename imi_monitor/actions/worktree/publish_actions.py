@@ -142,6 +142,7 @@ class ProposeAction(Action):
     arguments = (_NAME,)
     changes = False
     in_menus = True
+    opens_page = True
     requires = ("folder",)
 
     def run(self, context: Context, request: Request) -> Outcome:

@@ -195,13 +195,17 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
 
     @work
     async def _offer_suggestions(self, name: str) -> None:
-        """Offer what is known, then what a server answers."""
+        """Offer what is known, then what a server answers; if neither can be read, any text is taken."""
+        offered = False
         for ask in (False, True):
             found = await asyncio.to_thread(run_query, lambda _: self._suggestions(name, ask), lambda: False)  # noqa: B023
             if not is_alive(self) or self._action_run is not None or found is None:
                 return
             if not isinstance(found, ImiError):
                 self.form.suggest(name, found)
+                offered = True
+            elif not offered:
+                self.form.suggest(name, Suggestions([], f"? {safe(found.sentence, 400)}", lambda _: True))
 
     def _suggestions(self, name: str, ask: bool) -> Suggestions | None:
         with self._targets[0].open_context() as context:

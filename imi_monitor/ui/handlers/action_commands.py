@@ -131,10 +131,12 @@ class ActionCommands:
         if outcome.screen is not None:
             command, folder = outcome.screen
             run_suspended(self._app, folder, command)
+        if action.opens_page:
+            self._app.run_worker(self._app.worktree_commands.open_page(str(outcome.data["url"])), group="browse")
         name, path = outcome.data.get("worktree_name"), outcome.path
         new = name if isinstance(name, str) and path is not None else None
         view = action.ends_in_view
-        self._home.select_name(new, (lambda: self._app.action_view(view)) if view else None)
+        self._home.select_name(new, (lambda key: self._app.open_worktree_view(view, key)) if view else None)
         around = multiplexer.current()
         if action.opens_worktree and around and new is not None and path is not None:
             # only beside the dashboard: without a multiplexer a shell would replace it

@@ -124,9 +124,19 @@ class WorktreeCommands:
             page = tree.pull.url if tree.pull is not None else None
             if page is None:
                 page = await asyncio.to_thread(pull_request_page.pull_request_page, tree.path, tree.pr or 0)
-            opened = await asyncio.to_thread(pull_request_page.browse, page)
         except (ImiError, OSError) as error:
             self._app.say(getattr(error, "sentence", str(error)), bad=True)
+            return
+        await self.open_page(page)
+
+    async def open_page(self, page: str) -> None:
+        """Open a page in the browser; without one its address goes to the clipboard."""
+        from imi_monitor.ui import pull_request_page
+
+        try:
+            opened = await asyncio.to_thread(pull_request_page.browse, page)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self._app.say(f"the browser cannot be started: {safe(str(error), 200)}", bad=True)
             return
         if not opened:
             self._app.copy_to_clipboard(page)
