@@ -95,6 +95,15 @@ class DemoWorld:
         for actor in DEMO_AGENTS:
             self.act("claim", name=actor.worktree, agent=actor.agent)
 
+    def write_file(self, path: str, text: str) -> None:
+        """Write a new file outside of the worktrees, then rename it: one change. Its time comes from imi's own clock."""
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        new = os.path.join(self.folder, f"new-{threading.get_ident()}")
+        with open(new, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.utime(new, ns=(times.clock(), times.clock()))
+        os.replace(new, path)
+
     def act(self, verb: str, **values: object) -> Outcome:
         """Run one of imi's actions with the demonstration's registry."""
         action = actions.find(verb)
@@ -140,7 +149,7 @@ class DemoWorld:
 
     def _write(self, root: str, files: dict[str, str]) -> None:
         for name, text in files.items():
-            write(os.path.join(root, name), text)
+            self.write_file(os.path.join(root, name), text)
 
 
 class DemoAgentLife:
@@ -210,7 +219,7 @@ class DemoAgentLife:
             return
         before = _read(path)
         line = _LINES.get(os.path.splitext(name)[1], "# step {0}")
-        write(path, f"{before}{line.format(self._rng.randint(0, 999))}\n")
+        self._world.write_file(path, f"{before}{line.format(self._rng.randint(0, 999))}\n")
 
     def _stage(self) -> None:
         git = self._git()
@@ -238,16 +247,6 @@ class DemoAgentLife:
 
 def _nothing() -> None:
     """A step in which the agent thinks or waits."""
-
-
-def write(path: str, text: str) -> None:
-    """Write as editors do: a new file, then a rename. Its modification time comes from imi's own clock."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    beside = f"{path}.tmp"
-    with open(beside, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.utime(beside, ns=(times.clock(), times.clock()))
-    os.replace(beside, path)
 
 
 def _read(path: str) -> str:
