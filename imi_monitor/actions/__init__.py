@@ -49,6 +49,7 @@ MODULES = (
     "imi_monitor.actions.runs.attach_action",
     "imi_monitor.actions.runs.stop_action",
     "imi_monitor.actions.notes.notes_action",
+    "imi_monitor.actions.notes.logged_notes_action",
     "imi_monitor.actions.history.sessions_action",
     "imi_monitor.actions.history.tasks_action",
     "imi_monitor.actions.history.stats_action",

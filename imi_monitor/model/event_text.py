@@ -304,6 +304,11 @@ def _about(
     )
 
 
+def _logged(verb: str) -> Callable[[_EventFields], EventSentence]:
+    """Return `claude-1 reached in feat-x: the tests pass`."""
+    return lambda fields: EventSentence(fields.who, verb, f"{_in(fields)}{fields.after('text', ': ')}")
+
+
 def _any(fields: _EventFields) -> EventSentence:
     """Return an event of another program or of a newer version."""
     return EventSentence(fields.who or fields.where, safe(fields.event.type, 60), _in(fields) if fields.who else "")
@@ -317,6 +322,9 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "files.purged": _done("purged files of"),
     "files.replaced": _file_act,
     "files.restored": _done("restored files of", _files),
+    "intent.logged": _logged("intends"),
+    "lesson.logged": _logged("learned"),
+    "milestone.logged": _logged("reached a milestone"),
     "registry.restored": _about(
         "the registry", "was restored from a backup", lambda fields: fields.after("reason", ": ")
     ),

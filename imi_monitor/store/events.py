@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _PULL_REQUEST = ("pr_number", "title", "author", "base", "head", "fork", "url", "state")
 _SESSION = ("session", "cli", "status", "detail")
+_NOTE = ("note", "text", "context", "artifacts")
 _TYPE = ("type", "branch_prefix", "directory_prefix")
 
 EVENT_KINDS: dict[str, tuple[str, ...]] = {
@@ -30,6 +31,9 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "files.purged": ("trash_id",),
     "files.replaced": ("how", "files", "trash_id"),
     "files.restored": ("files", "trash_id"),
+    "intent.logged": _NOTE,
+    "lesson.logged": _NOTE,
+    "milestone.logged": _NOTE,
     "registry.restored": ("kept_as", "reason", "claims_lost"),
     "registry.started": ("replaces",),
     "repository.moved": ("path",),

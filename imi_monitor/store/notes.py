@@ -1,8 +1,14 @@
-"""Notes of a worktree: on a line of its diff (kind review), later intents, milestones and lessons. A note is never deleted."""
+"""Notes: on a line of a worktree's diff (kind review), and intents, milestones and lessons. A note is never deleted.
+
+An intent, milestone or lesson is written by `log`, with its event. The newest intent of a worktree or of a terminal that is
+not done is its present one.
+"""
 
 from __future__ import annotations
 
+from imi_monitor.fast import json_reader, json_writer
 from imi_monitor.model import times
+from imi_monitor.store import contexts, events
 from imi_monitor.store.row import Row
 
 TYPE_CHECKING = False
@@ -10,7 +16,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-REVIEW = "review"
+REVIEW, INTENT, MILESTONE, LESSON = "review", "intent", "milestone", "lesson"
+LOGGED = (INTENT, MILESTONE, LESSON)
 
 
 class NoteRow(Row):
@@ -36,6 +43,13 @@ class NoteRow(Row):
     answered_at: str | None
     done_by: str | None
     done_at: str | None
+    context: str | None
+    artifacts: str | None
+
+    @property
+    def artifact_list(self) -> list[str]:
+        found = json_reader.loads(self.artifacts) if self.artifacts else []
+        return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
     @property
     def state(self) -> str:
@@ -70,6 +84,77 @@ def add(
     return made.lastrowid
 
 
+def log(
+    connection: sqlite3.Connection,
+    kind: str,
+    repo_name: str,
+    worktree_name: str,
+    *,
+    author: str,
+    text: str,
+    context: str | None = None,
+    artifacts: Sequence[str] = (),
+) -> int:
+    """Add an intent, milestone or lesson with its event, and return its id; the team's Redis gets it later."""
+    stored = json_writer.dumps(list(artifacts)) if artifacts else None
+    made = connection.execute(
+        "INSERT INTO notes (kind, repo_name, worktree_name, author, text, made_at, context, artifacts)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (kind, repo_name, worktree_name, author, text, times.stamp(), context, stored),
+    )
+    assert made.lastrowid is not None
+    data: dict[str, object] = {"note": made.lastrowid, "text": text, "context": context, "artifacts": list(artifacts)}
+    where = (repo_name or None, worktree_name or None)
+    events.record(connection, f"{kind}.logged", *where, agent_id=author, data=data)
+    if context is not None:
+        contexts.mark_changed(connection, context)
+    return made.lastrowid
+
+
+def list_logged(
+    connection: sqlite3.Connection,
+    kinds: Sequence[str] = LOGGED,
+    *,
+    repo_name: str | None = None,
+    worktree_name: str | None = None,
+    context: str | None = None,
+    limit: int = 100,
+) -> list[NoteRow]:
+    """The newest intents, milestones and lessons of a repository, a worktree or a terminal, oldest first."""
+    where, values = [f"kind IN ({', '.join('?' for _ in kinds)})"], list[object](kinds)
+    for column, value in (("repo_name", repo_name), ("worktree_name", worktree_name), ("context", context)):
+        if value is not None:
+            where.append(f"{column} = ?")
+            values.append(value)
+    rows = connection.execute(
+        f"SELECT {NoteRow.columns} FROM notes WHERE {' AND '.join(where)} ORDER BY seq DESC LIMIT ?", (*values, limit)
+    )
+    return [NoteRow(row) for row in rows][::-1]
+
+
+def current_intent(
+    connection: sqlite3.Connection,
+    *,
+    repo_name: str | None = None,
+    worktree_name: str | None = None,
+    context: str | None = None,
+) -> NoteRow | None:
+    """The newest intent of the worktree or terminal, unless it is done."""
+    found = list_logged(
+        connection, (INTENT,), repo_name=repo_name, worktree_name=worktree_name, context=context, limit=1
+    )
+    return found[0] if found and found[0].done_at is None else None
+
+
+def list_current_intents(connection: sqlite3.Connection) -> list[NoteRow]:
+    """The present intent of each worktree that has one."""
+    rows = connection.execute(
+        f"SELECT {NoteRow.columns} FROM notes WHERE seq IN (SELECT max(seq) FROM notes WHERE kind = 'intent'"
+        " AND worktree_name <> '' GROUP BY repo_name, worktree_name) AND done_at IS NULL"
+    )
+    return [NoteRow(row) for row in rows]
+
+
 def get(connection: sqlite3.Connection, seq: int) -> NoteRow | None:
     row = connection.execute(f"SELECT {NoteRow.columns} FROM notes WHERE seq = ?", (seq,)).fetchone()
     return None if row is None else NoteRow(row)
@@ -78,8 +163,8 @@ def get(connection: sqlite3.Connection, seq: int) -> NoteRow | None:
 def list_notes(
     connection: sqlite3.Connection, repo_name: str, worktree_name: str | None = None, *, done: bool = False
 ) -> list[NoteRow]:
-    """The notes of a repository or of one worktree, oldest first; with `done` also those that are handled."""
-    where, values = "repo_name = ?", [repo_name]
+    """The notes on the diffs of a repository or of one worktree, oldest first; with `done` also those that are handled."""
+    where, values = "kind = ? AND repo_name = ?", [REVIEW, repo_name]
     if worktree_name is not None:
         where, values = f"{where} AND worktree_name = ?", [*values, worktree_name]
     open_only = "" if done else " AND done_at IS NULL"

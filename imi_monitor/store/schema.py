@@ -493,6 +493,29 @@ CREATE TABLE checkpoints (
 ) WITHOUT ROWID;
 """
 
+# Version 12: what belongs to a terminal. `place` is the running terminal (a multiplexer's session, or a terminal's shell),
+# `name` what people call it; `layout` is JSON: its tabs and panes. `sent` is the revision that the team's Redis has. An intent,
+# milestone or lesson is a note with its `context`; repo_name and worktree_name are empty outside of a worktree.
+_CONTEXTS = """
+ALTER TABLE notes ADD COLUMN context TEXT;
+ALTER TABLE notes ADD COLUMN artifacts TEXT;
+CREATE INDEX notes_by_context ON notes (context, seq);
+CREATE TABLE contexts (
+    id TEXT PRIMARY KEY,
+    place TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL,
+    name TEXT,
+    folder TEXT,
+    layout TEXT,
+    saved_at TEXT,
+    began_at TEXT NOT NULL,
+    changed_at TEXT NOT NULL,
+    settled_at TEXT,
+    revision INTEGER NOT NULL,
+    sent INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -506,6 +529,7 @@ MIGRATIONS: tuple[str, ...] = (
     _FORGES,
     _REVIEWS,
     _CHECKPOINTS,
+    _CONTEXTS,
 )
 
 VERSION = len(MIGRATIONS)

@@ -90,7 +90,7 @@ DASHBOARD_FUNCTIONS = (
     _of_worktree("peek", "space", "Peek", "show its agent's last messages and tool calls, live", 65, ("agent",)),
     Command(
         "seen",
-        "I",
+        "full_stop",
         "Mark all seen",
         "mark every agent that died or failed as seen",
         _WORKTREE,

@@ -86,6 +86,7 @@ def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str
         "claim_history",
         "claim_queue",
         "claims",
+        "contexts",
         "events",
         "forges",
         "notes",

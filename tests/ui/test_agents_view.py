@@ -528,7 +528,7 @@ def test_deaths_do_not_push_down_what_is_alive_and_one_key_marks_all_as_seen(tmp
         keys = [row.key for row in app.screen.query_one(RowList).rows]
         order = ["group\0newest death", "dead:30", "group\0works", made.EDITS.id, "group\0dead"]
         assert [key for key in keys if key in order] == order and set(keys[-2:]) == {"dead:500", "dead:900"}
-        await pilot.press("I")
+        await pilot.press("full_stop")
         await wait_until(pilot, lambda: "3 agents marked as seen" in screen_text(app))
         assert sorted(feed.looked_at_them) == sorted(one.id for one in deaths)
         feed.publish(

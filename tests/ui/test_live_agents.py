@@ -50,7 +50,7 @@ def test_a_live_agent_is_shown_from_its_prompt_to_its_death(repo: Repo, claude: 
         claude.do("crash")
         claude.process.wait(LIMIT)
         await wait_until(pilot, lambda: "1 dead" in screen_text(app) and "✗ claude" in screen_text(app))
-        await pilot.press("I")
+        await pilot.press("full_stop")
         await wait_until(pilot, lambda: "1 dead" not in screen_text(app) and "1 agent marked" in screen_text(app))
         while (await asyncio.to_thread(imi, "agents", "--json", cwd=repo.path)).data["count"]:
             await asyncio.sleep(0.05)  # the registry keeps it

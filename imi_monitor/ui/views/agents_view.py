@@ -65,7 +65,7 @@ class AgentsView(FilteredView, SingleAgentView):
         FILTER,
         Binding("b", "group", "Group", id="group", tooltip="group by state, by team or by worktree"),
         Binding(
-            "I",
+            "full_stop",
             "app.do('seen')",
             "Mark all seen",
             show=False,  # the key bar has no room for it
