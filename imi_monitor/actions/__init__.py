@@ -48,6 +48,8 @@ MODULES = (
     "imi_monitor.actions.runs.message_actions",
     "imi_monitor.actions.runs.attach_action",
     "imi_monitor.actions.runs.stop_action",
+    "imi_monitor.actions.board.item_actions",
+    "imi_monitor.actions.board.item_status_actions",
     "imi_monitor.actions.notes.notes_action",
     "imi_monitor.actions.notes.logged_notes_action",
     "imi_monitor.actions.history.sessions_action",

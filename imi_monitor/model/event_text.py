@@ -247,6 +247,16 @@ def _task_ended(fields: _EventFields) -> EventSentence:
     return EventSentence(fields.who or fields.where, "ended", f"{fields.after('task', ' task ')}{where}{outcome}")
 
 
+def _task_assigned(fields: _EventFields) -> EventSentence:
+    return EventSentence(fields.text("task"), "was given", f" to {fields.text('agent') or 'no one'}")
+
+
+def _task_moved(fields: _EventFields) -> EventSentence:
+    status = fields.text("to").replace("_", " ")
+    by = f" by {fields.who}" if fields.who else ""
+    return EventSentence(fields.text("task"), "is", f" {status}{by}{fields.after('reason', ': ')}")
+
+
 def _command_ended(fields: _EventFields) -> EventSentence:
     status = fields.data.get("status")
     end = f" with status {status}" if status else ""
@@ -339,7 +349,11 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "session.ended": _session_ended,
     "session.progress": _session_progress,
     "session.started": _session_started,
+    "task.assigned": _task_assigned,
+    "task.created": lambda fields: EventSentence(fields.text("task"), "was added", fields.after("title", ": ")),
+    "task.edited": lambda fields: EventSentence(fields.text("task"), "was edited"),
     "task.ended": _task_ended,
+    "task.moved": _task_moved,
     "type.added": _about("type {type}", "was added"),
     "type.removed": _about("type {type}", "was removed"),
     "worktree.adopted": _about("{}", "was found in the trash"),

@@ -16,7 +16,7 @@ from imi_monitor.model.session_record import stored_text
 from imi_monitor.model.text import safe
 from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_folder, run_upkeep, ways
 from imi_monitor.runs.provider import WINDOW, Spec
-from imi_monitor.store import claim_requests, db, runs
+from imi_monitor.store import claim_requests, db, item_moves, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ def _insert(connection: sqlite3.Connection, plan: RunPlan, folder: str) -> RunRo
         "prompt": stored_text(plan.spec.prompt),
         "resumed_from": plan.resumed_from,
     }
-    return runs.insert(connection, values, plan.stored_launch())
+    made = runs.insert(connection, values, plan.stored_launch())
+    if plan.task is not None:
+        item_moves.begin(connection, plan.task, made.agent_id, made.repo_name, made.worktree_name, made.id)
+    return made
 
 
 def start_queued(connection: sqlite3.Connection, at_once: int) -> list[RunRow]:

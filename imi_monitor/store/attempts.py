@@ -62,6 +62,7 @@ class AttemptFilter:
     outcome: str | None = None
     session: SessionRow | None = None
     since: str | None = None  # not over before this time
+    task: str | None = None
 
     def where(self) -> tuple[str, list[object]]:
         asked: list[tuple[str, list[str | None]]] = [
@@ -70,6 +71,7 @@ class AttemptFilter:
             ("g.agent_id = ? OR g.agent_id IN (SELECT name FROM agents WHERE kind = ?)", [self.agent, self.agent]),
             ("g.agent_id IN (SELECT name FROM agents WHERE team = ?)", [self.team]),
             (f"{_END} IS NULL OR {_END} >= ?", [self.since]),
+            ("t.task_id = ?", [self.task]),
         ]
         if self.session is not None:
             one = self.session

@@ -94,16 +94,24 @@ def begin_attempt(connection: sqlite3.Connection, key: tuple[str, str], epoch: i
         " ON CONFLICT DO UPDATE SET ended_at = NULL, outcome = NULL, outcome_from = NULL",
         (*key, epoch, task, at),
     )
+    from imi_monitor.store import item_moves  # only claims with a task need it
+
+    owner = connection.execute(f"SELECT agent_id FROM claim_history WHERE {_GRANT}", (*key, epoch)).fetchone()
+    item_moves.begin(connection, task, str(owner[0]), *key)
 
 
-def record_outcome(connection: sqlite3.Connection, claim: Claim, outcome: str) -> None:
-    """Store the outcome that the owner reports for the claim's last attempt."""
+def record_outcome(connection: sqlite3.Connection, claim: Claim, outcome: str, reason: str | None = None) -> None:
+    """Store the outcome that the owner reports for the claim's last attempt, and move its item."""
     connection.execute(
         f"UPDATE tasks SET outcome = ?, outcome_from = ? WHERE {_GRANT} AND ended_at IS NULL",
         (outcome, OUTCOME_TOLD, *claim.key, claim.epoch),
     )
     data: dict[str, object] = {"task": claim.task_id, "outcome": outcome}
     events.record(connection, "task.ended", *claim.key, agent_id=claim.agent_id, epoch=claim.epoch, data=data)
+    if claim.task_id is not None:
+        from imi_monitor.store import item_moves
+
+        item_moves.finish(connection, claim.task_id, outcome, claim.agent_id, reason)
 
 
 def move_attempts(connection: sqlite3.Connection, key: tuple[str, str], before: int, epoch: int) -> None:

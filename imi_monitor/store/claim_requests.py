@@ -254,7 +254,7 @@ def release(
     if freed:
         claim_queue.remove_gone(connection, repo_name, worktree_name)
         if outcome is not None:
-            claim_history.record_outcome(connection, claim, outcome)
+            claim_history.record_outcome(connection, claim, outcome, reason)
     return freed, claim
 
 

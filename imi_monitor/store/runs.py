@@ -15,6 +15,7 @@ from imi_monitor.fast import json_writer
 from imi_monitor.model import run, times
 from imi_monitor.model.agent import RESTING
 from imi_monitor.model.run import ALIVE, OPEN, PLACES, QUEUED, STARTING, Question, RunVerdict
+from imi_monitor.store import item_moves
 
 _OPEN = ", ".join(f"'{one}'" for one in OPEN)
 _PLACES = ", ".join(f"'{one}'" for one in PLACES)
@@ -233,10 +234,12 @@ def intend_stop(connection: sqlite3.Connection, one: RunRow, by: str) -> RunRow 
         f"UPDATE runs SET stop_by = ?, stop_at = ? WHERE seq = ? AND status IN ({_OPEN})", (by, times.stamp(), one.seq)
     ).rowcount:
         return None
-    connection.execute(
+    unstarted = connection.execute(
         "UPDATE runs SET status = 'cancelled', ended_at = ?, detail = ? WHERE seq = ? AND status = ?",
         (times.stamp(), f"stopped by {by} before it started", one.seq, QUEUED),
-    )
+    ).rowcount
+    if unstarted:
+        item_moves.finish_run(connection, one.id, by, "cancelled", None)
     return by_id(connection, one.id)
 
 
@@ -249,6 +252,7 @@ def end(connection: sqlite3.Connection, one: RunRow, found: RunVerdict, code: in
     ).rowcount
     if changed:
         connection.execute("UPDATE asks SET closed_at = ? WHERE run = ? AND closed_at IS NULL", (now, one.seq))
+        item_moves.finish_run(connection, one.id, one.agent_id, found.status, found.detail)
     return bool(changed)
 
 

@@ -516,6 +516,43 @@ CREATE TABLE contexts (
 ) WITHOUT ROWID;
 """
 
+# Version 13: items, on the board. `position` orders those of one priority; `batch` is the file they are from, `kind` its type;
+# `source` the place in it and `source_sha256` the content there; `run_id` the last run, `session_id` that of the batch.
+_ITEMS = """
+CREATE TABLE items (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    title TEXT NOT NULL,
+    text TEXT NOT NULL DEFAULT '',
+    status TEXT NOT NULL,
+    priority TEXT NOT NULL,
+    position REAL NOT NULL,
+    batch TEXT,
+    kind TEXT,
+    source TEXT,
+    source_sha256 TEXT,
+    external_id TEXT UNIQUE,
+    correlation_id TEXT,
+    team TEXT,
+    agent_id TEXT,
+    repo_name TEXT,
+    worktree_name TEXT,
+    session_id TEXT,
+    run_id TEXT,
+    error TEXT,
+    retries INTEGER NOT NULL DEFAULT 0,
+    created_at TEXT NOT NULL,
+    started_at TEXT,
+    ended_at TEXT,
+    updated_at TEXT NOT NULL
+);
+CREATE INDEX items_by_status ON items (status);
+CREATE INDEX items_by_run ON items (run_id) WHERE run_id IS NOT NULL;
+CREATE UNIQUE INDEX items_by_content ON items (coalesce(repo_name, ''), coalesce(batch, ''), source_sha256)
+    WHERE source_sha256 IS NOT NULL;
+CREATE INDEX tasks_by_task ON tasks (task_id);
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -530,6 +567,7 @@ MIGRATIONS: tuple[str, ...] = (
     _REVIEWS,
     _CHECKPOINTS,
     _CONTEXTS,
+    _ITEMS,
 )
 
 VERSION = len(MIGRATIONS)

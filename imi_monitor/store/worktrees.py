@@ -114,7 +114,7 @@ def reopen(connection: sqlite3.Connection, repo_name: str, name: str, path: str)
 
 _NAMING = tuple(
     f"UPDATE {table} SET worktree_name = ? WHERE repo_name = ? AND worktree_name = ?"
-    for table in ("sessions", "runs", "notes", "read_parts")
+    for table in ("sessions", "runs", "notes", "read_parts", "items")
 )
 
 

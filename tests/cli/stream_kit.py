@@ -95,7 +95,12 @@ def _note(world: World, state: str) -> bool:
     return bool(world.ask(f"SELECT 1 FROM notes WHERE {state}"))
 
 
+def _item(world: World, state: str) -> bool:
+    return bool(world.ask(f"SELECT 1 FROM items WHERE {state}"))
+
+
 LOGIN = ("feat login",)
+ITEM = (*LOGIN, "item add page")
 CHANGED = (*LOGIN, "(change)")
 NOTED = (*CHANGED, "notes add login new.txt:1 why")
 CLAIMED = (*LOGIN, "claim login --agent a")
@@ -130,6 +135,17 @@ VERBS = {
     "notes send": Verb("notes send login", NOTED, lambda world: _note(world, "round = 1")),
     "notes answer": Verb("notes answer 1 because", NOTED, lambda world: _note(world, "answer = 'because'")),
     "notes done": Verb("notes done 1", NOTED, lambda world: _note(world, "done_at IS NOT NULL")),
+    "item add": Verb("item add page", LOGIN, lambda world: _item(world, "title = 'page'")),
+    "item list": Verb("item list", ITEM),
+    "item show": Verb("item show 1", ITEM),
+    "item edit": Verb("item edit 1 --title more", ITEM, lambda world: _item(world, "title = 'more'")),
+    "item assign": Verb("item assign 1 ana", ITEM, lambda world: _item(world, "agent_id = 'ana'")),
+    "item move": Verb("item move 1 blocked", ITEM, lambda world: _item(world, "status = 'blocked'")),
+    "item block": Verb("item block 1", ITEM, lambda world: _item(world, "status = 'blocked'")),
+    "item done": Verb("item done 1", ITEM, lambda world: _item(world, "status = 'completed'")),
+    "item fail": Verb("item fail 1", ITEM, lambda world: _item(world, "status = 'failed'")),
+    "item cancel": Verb("item cancel 1", ITEM, lambda world: _item(world, "status = 'cancelled'")),
+    "item retry": Verb("item retry 1", (*ITEM, "item done 1"), lambda world: _item(world, "status = 'pending'")),
     "events": Verb("events", LOGIN),
     "monitor": Verb("monitor", LOGIN, status=1),
     "watch": Verb("watch --once", LOGIN),

@@ -216,6 +216,10 @@ class SessionRecorder:
         records = await asyncio.to_thread(self._records, [one for one in new if one[1] or one[2]])
         if records:
             await self._registry.write_unsynced(session_writer.record, records)  # it can all be read again
+            from imi_monitor.store import item_settlement  # most dashboards start without any session
+
+            if await self._registry.read(item_settlement.is_due):
+                await self._registry.write_unsynced(item_settlement.settle)
         await self._sweep(self._clock())
 
     def _records(self, wanted: Sequence[tuple[Agent, Sequence[AgentEvent], bool]]) -> list[SessionRecord]:

@@ -1,0 +1,1 @@
+"""Items, the board, and the files they are made of."""
