@@ -89,6 +89,7 @@ def test_our_tables_are_keyed_by_names_and_iMis_keep_their_shape(whole: dict[str
         "contexts",
         "events",
         "forges",
+        "items",
         "notes",
         "operations",
         "places",
