@@ -174,14 +174,19 @@ def _act_without_registry(context: Context, act: Callable[[], Outcome], *, again
 def _recover(context: Context) -> list[str]:
     """Complete or revert the operations that a crash interrupted; return a line for each.
 
-    Also the registry's upkeep: its ballast, when a full disk consumed it, and expired history and sessions.
+    Also the registry's upkeep: its ballast, when a full disk consumed it, and expired history and sessions, and items
+    whose work is over.
     """
     from imi_monitor.actions import recovery
-    from imi_monitor.store import db, retention
+    from imi_monitor.store import db, item_moves, retention
 
     recovered = recovery.recover(context)
     db.leave_trace(context.connection)
     retention.trim_if_due(context.connection, _keep_days(context))
+    if db.read(context.connection, item_moves.list_idle, 1):
+        from imi_monitor.store import item_settlement
+
+        db.transact(context.connection, item_settlement.settle)
     return recovered
 
 

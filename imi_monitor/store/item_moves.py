@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     import sqlite3
 
 _NAMED = "id = ? OR external_id = ?"
+_IDLE = (
+    "SELECT i.id, i.external_id, i.started_at FROM items AS i WHERE i.status = ?"
+    " AND EXISTS (SELECT 1 FROM tasks AS t WHERE t.task_id IN (i.id, i.external_id))"
+    " AND NOT EXISTS (SELECT 1 FROM tasks AS t JOIN claim_history AS g USING (repo_name, worktree_name, epoch)"
+    " WHERE t.task_id IN (i.id, i.external_id) AND coalesce(t.ended_at, g.released_at) IS NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.id = i.run_id AND r.ended_at IS NULL)"
+)
 
 
 def move(
@@ -84,3 +91,8 @@ def finish_run(connection: sqlite3.Connection, run: str, agent: str, status: str
     row = connection.execute("SELECT id FROM items WHERE run_id = ?", (run,)).fetchone()
     if row is not None:
         finish(connection, row[0], board.FAILED if status == "crashed" else status, agent, detail)
+
+
+def list_idle(connection: sqlite3.Connection, limit: int = -1) -> list[tuple[str, str | None, str | None]]:
+    """(id, id in another system, start) of the items in progress that had an attempt and have no open one."""
+    return connection.execute(f"{_IDLE} LIMIT ?", (board.IN_PROGRESS, limit)).fetchall()

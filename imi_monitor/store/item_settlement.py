@@ -14,24 +14,10 @@ if TYPE_CHECKING:
     import sqlite3
 
 _LATE = timedelta(seconds=60)  # a turn may end a moment after its claim
-_IDLE = (
-    "SELECT i.id, i.external_id, i.started_at FROM items AS i WHERE i.status = ?"
-    " AND EXISTS (SELECT 1 FROM tasks AS t WHERE t.task_id IN (i.id, i.external_id))"
-    " AND NOT EXISTS (SELECT 1 FROM tasks AS t JOIN claim_history AS g USING (repo_name, worktree_name, epoch)"
-    " WHERE t.task_id IN (i.id, i.external_id) AND coalesce(t.ended_at, g.released_at) IS NULL)"
-    " AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.id = i.run_id AND r.ended_at IS NULL)"
-)
-
-
-def is_due(connection: sqlite3.Connection) -> bool:
-    """Whether an item is in progress and no attempt at it is open."""
-    return connection.execute(f"{_IDLE} LIMIT 1", (board.IN_PROGRESS,)).fetchone() is not None
-
-
 def settle(connection: sqlite3.Connection) -> int:
     """Move each item whose last attempt is over; returns their number. One transaction."""
     moved = 0
-    for item, external, started in connection.execute(_IDLE, (board.IN_PROGRESS,)).fetchall():
+    for item, external, started in item_moves.list_idle(connection):
         found = [
             one for task in (item, external) if task for one in attempts.find(connection, AttemptFilter(task=task))
         ]

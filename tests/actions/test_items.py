@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from imi_monitor.actions.context import Context
-from imi_monitor.store import db, items
-from tests.actions.removal_kit import act
+from imi_monitor.store import db, item_settlement, items
 from tests.helpers import Ran, Repo, imi, shift_clock
 
 
@@ -119,7 +118,9 @@ def test_a_release_without_an_outcome_is_settled_by_what_is_known(repo: Repo, mo
     imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path)
     assert show(repo, item)["status"] == "in_progress", "its turn may end a moment later"
     shift_clock(monkeypatch, 90)
-    assert act("item show", cwd=repo.path, id=item).data["status"] == "pending", "nobody works on it"
+    with Context(str(repo.path)) as context:
+        db.transact(context.connection, item_settlement.settle)
+    assert show(repo, item)["status"] == "pending", "nobody works on it"
 
 
 @pytest.mark.parametrize(

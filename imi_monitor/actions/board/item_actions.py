@@ -103,8 +103,7 @@ class ItemListAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         wanted, limit = item_lookup.filter_of(context, request), request.whole("limit")
-        connection = item_lookup.settled(context)
-        found = db.read(connection, items.list_items, wanted, _LIMIT if limit is None else limit)
+        found = db.read(context.connection, items.list_items, wanted, _LIMIT if limit is None else limit)
         rows = [item_lookup.row(one) for one in found]
         empty = "no items of that kind" if request.narrows else "no items yet: `imi item add TITLE` adds one"
         lines = table(item_lookup.COLUMNS, rows, status_action.terminal_width()) if rows else [empty]
@@ -120,7 +119,7 @@ class ItemShowAction(Action):
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
-        connection = item_lookup.settled(context)
+        connection = context.connection
         item = item_lookup.find_item(context, str(request.text("id")))
         tried = db.read(connection, list_attempts, item)
         run = db.read(connection, runs.by_id, item.run_id) if item.run_id is not None else None

@@ -8,13 +8,11 @@ from imi_monitor.model.columns import Column
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, WORKS, styled
 from imi_monitor.model.text import safe
-from imi_monitor.store import db, item_settlement, items
+from imi_monitor.store import db, items
 from imi_monitor.store.items import ItemFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
-
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.store.items import ItemRow
@@ -48,13 +46,6 @@ def find_item(context: Context, word: str) -> ItemRow:
     if found is None:
         raise Refused(f"there is no item {safe(word, 60)!r}: `imi item list --all` shows them", code="no-item")
     return found
-
-
-def settled(context: Context, *, changes: bool = True) -> sqlite3.Connection:
-    """The registry, after the items were moved whose work is over."""
-    if changes and db.read(context.connection, item_settlement.is_due):
-        db.transact(context.connection, item_settlement.settle)
-    return context.connection
 
 
 def filter_of(context: Context, request: Request) -> ItemFilter:

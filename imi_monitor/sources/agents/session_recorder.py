@@ -23,7 +23,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.session_record import SessionRecord
 from imi_monitor.model.text import count, safe
 from imi_monitor.sources.agents.sighting_merge import SeenAgent
-from imi_monitor.store import retention, session_writer
+from imi_monitor.store import item_moves, retention, session_writer
 from imi_monitor.store.async_registry import AsyncRegistry
 
 _FACTS_AGE = 10.0  # seconds that growing numbers (tokens) may be behind in the registry
@@ -216,9 +216,9 @@ class SessionRecorder:
         records = await asyncio.to_thread(self._records, [one for one in new if one[1] or one[2]])
         if records:
             await self._registry.write_unsynced(session_writer.record, records)  # it can all be read again
-            from imi_monitor.store import item_settlement  # most dashboards start without any session
+            if await self._registry.read(item_moves.list_idle, 1):
+                from imi_monitor.store import item_settlement
 
-            if await self._registry.read(item_settlement.is_due):
                 await self._registry.write_unsynced(item_settlement.settle)
         await self._sweep(self._clock())
 
