@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 _LATE = timedelta(seconds=60)  # a turn may end a moment after its claim
+
+
 def settle(connection: sqlite3.Connection) -> int:
     """Move each item whose last attempt is over; returns their number. One transaction."""
     moved = 0

@@ -136,6 +136,8 @@ VERBS = {
     "notes answer": Verb("notes answer 1 because", NOTED, lambda world: _note(world, "answer = 'because'")),
     "notes done": Verb("notes done 1", NOTED, lambda world: _note(world, "done_at IS NOT NULL")),
     "item add": Verb("item add page", LOGIN, lambda world: _item(world, "title = 'page'")),
+    "board": Verb("board", ITEM),
+    "item start": Verb("item start 1 codex", ITEM, status=1),  # no codex is installed
     "item list": Verb("item list", ITEM),
     "item show": Verb("item show 1", ITEM),
     "item edit": Verb("item edit 1 --title more", ITEM, lambda world: _item(world, "title = 'more'")),

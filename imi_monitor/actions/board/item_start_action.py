@@ -27,9 +27,9 @@ class ItemStartAction(Action):
     group = "Board"
     label = "Start an item"
     help = "start an agent on an item, in a worktree of its own"
-    more = """The same as `imi start --task ITEM` with the item's title and text as the prompt. Without --in and --new the worktree
-    is the item's, else a new one named after its title. The item is in progress until the agent ends; its outcome is the
-    item's."""
+    more = """The same as `imi start --task ITEM` with the item's title and text as the prompt. Without --in and --new the
+    worktree is the item's, else a new one named after its title. The item is in progress until the agent ends; the end of
+    its work is the end of the item."""
     examples = (("imi item start 12 claude --edits", "start Claude on item-12 in a new worktree"),)
     arguments = (
         item_lookup.ITEM,
