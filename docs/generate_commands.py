@@ -56,6 +56,7 @@ def command_table() -> str:
     """The module imi_monitor/command_table.py."""
     declared = sorted(_declared(), key=lambda pair: GROUPS.index(pair[1].group))
     verbs = {word: module for module, action in declared for word in action.words}
+    tools = {tool.name: module for module, action in declared for tool in action.tools}
     loaded = [(module, views.load(module)) for module in views.MODULES]
     return "".join(
         [
@@ -63,6 +64,9 @@ def command_table() -> str:
             "VERBS: dict[str, str] = {\n",
             *(f'    "{verb}": "{module}",\n' for verb, module in verbs.items()),
             '}\n"""verb or alias -> the module that declares it, in the order of the help pages"""\n\n',
+            "TOOLS: dict[str, str] = {\n",
+            *(f'    "{tool}": "{module}",\n' for tool, module in tools.items()),
+            '}\n"""tool of `imi mcp` -> the module that declares it"""\n\n',
             "ACTIONS: tuple[CommandRow, ...] = (\n",
             *(
                 _row(action.words[0], module, action, action.key)

@@ -51,6 +51,8 @@ VERBS: dict[str, str] = {
     "list": "imi_monitor.actions.status.status_action",
     "ls": "imi_monitor.actions.status.status_action",
     "status": "imi_monitor.actions.status.status_action",
+    "where": "imi_monitor.actions.status.where_action",
+    "overview": "imi_monitor.actions.status.overview_action",
     "diff": "imi_monitor.actions.status.diff_action",
     "read": "imi_monitor.actions.files.read_action",
     "unread": "imi_monitor.actions.files.read_action",
@@ -114,6 +116,10 @@ VERBS: dict[str, str] = {
     "hooks status": "imi_monitor.actions.hooks.hooks_action",
     "hooks": "imi_monitor.actions.hooks.hooks_action",
     "hooks uninstall": "imi_monitor.actions.hooks.hooks_action",
+    "mcp install": "imi_monitor.actions.mcp.mcp_action",
+    "mcp status": "imi_monitor.actions.mcp.mcp_action",
+    "mcp uninstall": "imi_monitor.actions.mcp.mcp_action",
+    "mcp": "imi_monitor.cli.mcp_command",
     "agents": "imi_monitor.cli.agents_command",
     "agents explain": "imi_monitor.cli.agents_command",
     "agents seen": "imi_monitor.cli.agents_command",
@@ -145,6 +151,17 @@ VERBS: dict[str, str] = {
     "reset-terminal": "imi_monitor.cli.reset_terminal_command",
 }
 """verb or alias -> the module that declares it, in the order of the help pages"""
+
+TOOLS: dict[str, str] = {
+    "where_am_i": "imi_monitor.actions.status.where_action",
+    "overview": "imi_monitor.actions.status.overview_action",
+    "claim": "imi_monitor.actions.claims.claim_action",
+    "wait": "imi_monitor.actions.claims.claim_action",
+    "heartbeat": "imi_monitor.actions.claims.heartbeat_action",
+    "verify": "imi_monitor.actions.claims.verify_action",
+    "release": "imi_monitor.actions.claims.release_action",
+}
+"""tool of `imi mcp` -> the module that declares it"""
 
 ACTIONS: tuple[CommandRow, ...] = (
     {

@@ -60,6 +60,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "",
         "how many days the whole output of an ended run is kept as it is; then it is packed into the run folder; 0: always",
     ),
+    "runs.tools": (True, "", "offer imi's tools (`imi mcp`) to the agents that imi starts"),
     "reviews.refresh_seconds": (
         60,
         "",

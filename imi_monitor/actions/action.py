@@ -122,6 +122,20 @@ OF_REPOSITORY = "Shows the repository around you; outside of one, and with --all
 ALL_REPOSITORIES = Option("all", "of all repositories of the registry, not of the one around you", aliases=("a",))
 
 
+class Tool:
+    """An action as `imi mcp` offers it to agents. `options`: what an agent may give beside the arguments; `needs`: must give."""
+
+    __slots__ = ("help", "name", "needs", "options")
+
+    def __init__(
+        self, name: str, *, help: str = "", options: tuple[str, ...] = (), needs: tuple[str, ...] = ()
+    ) -> None:
+        self.name = name
+        self.help = help  # instead of the action's
+        self.options = options
+        self.needs = needs
+
+
 class Request:
     """The verb that was typed and the values of its arguments and options."""
 
@@ -260,6 +274,7 @@ class Action:
     changes = True  # refused under --read-only
     needs_registry = True  # False: works from git alone while the registry cannot be used (`without_registry`)
     recovers = True  # the command line runs crash recovery first; False for what must work without a registry
+    tools: tuple[Tool, ...] = ()  # how `imi mcp` offers it to agents
     hot = False  # agents call it often: no recovery, no upkeep, lean imports
     answers_by_status = False  # its exit status is the answer: 0 yes, 1 no, 2 when imi itself fails
     tolerates: tuple[str, ...] = ()  # sections of the settings whose problems do not refuse it

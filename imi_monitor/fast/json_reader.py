@@ -30,6 +30,8 @@ else:
                 value, end = _scan(text, start)
             except StopIteration as error:
                 raise ValueError(f"no JSON value at {error.value}") from None
+            except SystemError:  # where `json` was not imported, the scanner has no class for its own error
+                raise ValueError("the text is not JSON") from None
             if text[end:].strip(" \t\n\r"):
                 raise ValueError(f"more than one JSON value: {end}")
             return value

@@ -197,4 +197,5 @@ def spec_of(row: RunRow, prompt: str) -> Spec:
         model=launch["model"],
         flags=tuple(launch["flags"]),
         resumes=launch["resumes"],
+        tools=tuple(launch.get("tools", ())),
     )

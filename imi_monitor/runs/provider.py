@@ -33,6 +33,7 @@ class Spec:
     model: str | None = None
     flags: tuple[str, ...] = ()  # as typed behind `--`
     resumes: str | None = None  # the session to take up again
+    tools: tuple[str, ...] = ()  # the command line of `imi mcp` for this run; empty: it gets no tools of imi
 
 
 @dataclass(frozen=True, slots=True)

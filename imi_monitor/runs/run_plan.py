@@ -66,6 +66,7 @@ class RunPlan:
             "flags": list(self.spec.flags),
             "dangerous": list(self.launch.dangerous),
             "resumes": self.spec.resumes,
+            "tools": list(self.spec.tools),
             "homes": {name: os.environ[name] for name in _HOMES if name in os.environ},
             "base": self.base,
             "task": self.task,

@@ -62,7 +62,7 @@ def test_hooks_go_from_everywhere_and_the_rest_is_named(home: Path, repo: Repo, 
     assert Path(kept["removed worktree"]).exists()
     assert imi("undo", cwd=repo.path).code == 0, "the trash is kept"
     again = imi("uninstall", cwd=tmp_path)
-    assert again.code == 0 and again.out.startswith("no agent has imi's hooks\n")
+    assert again.code == 0 and again.out.startswith("no agent has imi's hooks or tools\n")
 
 
 def test_a_settings_file_that_cannot_be_parsed_keeps_no_other_from_its_change(home: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor import host, presence
-from imi_monitor.actions.action import Action, Option, Outcome
+from imi_monitor.actions.action import Action, Option, Outcome, Tool
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import Refused, UsageError
@@ -83,6 +83,15 @@ class ClaimAction(Action):
     )
     dialog_options = ("agent", "ttl", "task", "wait", "takeover", "force", "reason")
     background_option = "wait"
+    tools = (
+        Tool("claim", options=("task", "ttl")),
+        Tool(
+            "wait",
+            help="wait in line for a claimed worktree until it is yours, for at most so many seconds",
+            options=("wait", "task"),
+            needs=("wait",),
+        ),
+    )
     hot = True
 
     def refuse(self, context: Context, request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.action import Action, Outcome
+from imi_monitor.actions.action import Action, Outcome, Tool
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model import times
 from imi_monitor.model.text import safe
@@ -25,6 +25,7 @@ class HeartbeatAction(Action):
     )
     arguments = (claim_options.NAME,)
     options = (claim_options.AGENT, claim_options.SESSION, claim_options.EPOCH)
+    tools = (Tool("heartbeat", options=("epoch",)),)
     hot = True
     tolerates = ("ui", "notify", "commands")
 

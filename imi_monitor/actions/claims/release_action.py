@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.actions.action import Action, Option, Outcome
+from imi_monitor.actions.action import Action, Option, Outcome, Tool
 from imi_monitor.actions.claims import claim_options
 from imi_monitor.model.errors import GitError, UsageError
 from imi_monitor.model.text import safe
@@ -60,6 +60,7 @@ class ReleaseAction(Action):
         Option("outcome", "the result of the claim's task", value="OUTCOME", choices=tuple(REPORTABLE_OUTCOMES)),
     )
     dialog_options = ("dirty-ok", "force", "reason")
+    tools = (Tool("release", options=("epoch", "dirty-ok", "outcome", "reason")),)
     hot = True
     tolerates = ("ui", "notify", "commands")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.action import Action, Outcome
+from imi_monitor.actions.action import Action, Outcome, Tool
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
@@ -37,6 +37,7 @@ class VerifyAction(Action):
     options = (claim_options.AGENT, claim_options.SESSION, claim_options.EPOCH)
     changes = False
     answers_by_status = True
+    tools = (Tool("verify", help="check whether a worktree is still yours", options=("epoch",)),)
     hot = True
     tolerates = ("ui", "notify", "commands")
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from imi_monitor import registry_traces
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.hooks import settings_changes
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import safe
 
@@ -63,15 +64,15 @@ class InstallHooksAction(_HooksAction):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        from imi_monitor.actions.hooks import agent_hooks, hook_installation
+        from imi_monitor.actions.hooks import agent_hooks, hook_installation, settings_installation
 
         plans = []  # all files are parsed before the first one changes
         for each in _settings(context, request):
-            base = each.content_without_hooks()
+            base = each.content_without()
             plans.append(
                 (
                     each,
-                    each.state() in (hook_installation.INSTALLED, hook_installation.UNTRUSTED),
+                    each.state() in (settings_installation.INSTALLED, hook_installation.UNTRUSTED),
                     base,
                     *each.content_with_hooks(base),
                 )
@@ -83,9 +84,11 @@ class InstallHooksAction(_HooksAction):
             if not done and not request.flag("dry-run"):
                 agent_hooks.install_script()
                 each.install(base, after, record)
-            message = "has imi's hooks already" if done else _tense(request, "gets", "has") + " imi's hooks"
-            results.append(_result(each, message, each.data if done else after, request))
-        return hooks_outcome(results, [each.note for each in _agents(request) if each.note])
+            message = (
+                "has imi's hooks already" if done else settings_changes.tense(request, "gets", "has") + " imi's hooks"
+            )
+            results.append(settings_changes.result(each, message, each.data if done else after, request))
+        return settings_changes.outcome(results, [each.note for each in _agents(request) if each.note])
 
 
 class UninstallHooksAction(_HooksAction):
@@ -97,7 +100,7 @@ class UninstallHooksAction(_HooksAction):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        return hooks_outcome(remove_hooks(_settings(context, request), request), [])
+        return settings_changes.outcome(remove_hooks(_settings(context, request), request), [])
 
 
 class HooksStatusAction(_HooksAction):
@@ -107,7 +110,7 @@ class HooksStatusAction(_HooksAction):
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
-        from imi_monitor.actions.hooks import agent_hooks, hook_installation
+        from imi_monitor.actions.hooks import agent_hooks, settings_installation
 
         context.open_known_repositories()
         place = context.place()
@@ -117,7 +120,9 @@ class HooksStatusAction(_HooksAction):
             for scope, shared in ((agent_hooks.USER, False), (agent_hooks.PROJECT, False), (agent_hooks.PROJECT, True))
         ]
         shown = [
-            row for row in rows if row and (row["scope"] == agent_hooks.USER or row["state"] != hook_installation.NOT)
+            row
+            for row in rows
+            if row and (row["scope"] == agent_hooks.USER or row["state"] != settings_installation.NOT)
         ]
         lines = [
             f"{row['agent']:<8}  {row['scope']:<7}  {row['state']:<19}  {safe(str(row['path']), 1000)}"
@@ -143,17 +148,17 @@ def _name_registry(context: Context) -> None:
 
 def remove_hooks(settings: list[HookInstallation], request: Request) -> list[dict[str, object]]:
     """Remove imi's hooks from these files, and the script with the last ones; a dry run only says what would change."""
-    from imi_monitor.actions.hooks import agent_hooks, hook_installation
+    from imi_monitor.actions.hooks import agent_hooks, settings_installation
 
     # all files are parsed before the first one changes
-    plans = [(each, each.state() != hook_installation.NOT, each.content_without_hooks()) for each in settings]
+    plans = [(each, each.state() != settings_installation.NOT, each.content_without()) for each in settings]
     results = []
     for each, there, after in plans:
         if not request.flag("dry-run"):
             each.uninstall(after) if there else each.forget()  # the hooks were removed by hand
-        message = _tense(request, "loses", "has lost") + " imi's hooks" if there else "has no imi hooks"
-        results.append(_result(each, message, after if there else each.data, request))
-    if not request.flag("dry-run") and not hook_installation.has_records():
+        message = settings_changes.tense(request, "loses", "has lost") + " imi's hooks" if there else "has no imi hooks"
+        results.append(settings_changes.result(each, message, after if there else each.data, request))
+    if not request.flag("dry-run") and not settings_installation.has_records(settings_installation.HOOKS):
         agent_hooks.uninstall_script()
         with suppress(FileNotFoundError):
             os.unlink(registry_traces.hooks_note())
@@ -198,30 +203,3 @@ def _settings(context: Context, request: Request) -> list[HookInstallation]:
     place = context.place() if scope == agent_hooks.PROJECT else None
     root = place.path if place else None
     return [HookInstallation(agent, agent.file(scope, root, request.flag("shared"))) for agent in _agents(request)]
-
-
-def _tense(request: Request, would: str, did: str) -> str:
-    return would if request.flag("dry-run") else did
-
-
-def _result(setting: HookInstallation, message: str, after: bytes | None, request: Request) -> dict[str, object]:
-    changed = after != setting.data
-    diff = _diff(setting.path, setting.data, after) if changed and request.flag("dry-run") else []
-    return {"agent": setting.agent.cli, "path": setting.path, "message": message, "changed": changed, "diff": diff}
-
-
-def _diff(path: str, before: bytes | None, after: bytes | None) -> list[str]:
-    from difflib import unified_diff
-
-    old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (before, after))
-    names = (path if before is not None else "/dev/null", path if after is not None else "/dev/null")
-    return [safe(line, 1000) for line in unified_diff(old, new, *names, lineterm="")]
-
-
-def hooks_outcome(results: list[dict[str, object]], notes: list[str]) -> Outcome:
-    lines: list[str] = []
-    for result in results:
-        lines.append(f"{result['agent']} {result['message']}: {safe(str(result['path']), 1000)}")
-        diff = result["diff"]
-        lines += diff if isinstance(diff, list) else []
-    return Outcome(lines, {"results": results, "notes": notes}, warnings=notes)

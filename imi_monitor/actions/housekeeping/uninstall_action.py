@@ -1,4 +1,4 @@
-"""`imi uninstall`: takes imi's hooks out of all agents' settings, and names what else of imi is on the machine."""
+"""`imi uninstall`: takes imi's hooks and tools out of all agents' settings, and names what else of imi is on the machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from imi_monitor import paths
 from imi_monitor.actions.action import Action, Option, Outcome
-from imi_monitor.actions.hooks import agent_hooks, hook_installation, hooks_action
+from imi_monitor.actions.hooks import agent_hooks, hooks_action, settings_changes, settings_installation
 from imi_monitor.actions.hooks.hook_installation import HookInstallation
+from imi_monitor.actions.mcp import mcp_action
 from imi_monitor.actions.setup import layout_action
 from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError
@@ -32,7 +33,7 @@ class UninstallAction(Action):
     words = ("uninstall",)
     group = "Setup"
     label = "Uninstall"
-    help = "remove imi's hooks from all agents' settings, and list what else of imi is on this machine"
+    help = "remove imi's hooks and tools from all agents' settings, and list what else of imi is on this machine"
     more = """
     Settings files are restored byte for byte; your later changes stay. Lines in your shell's startup files
     and units of systemd are named, for you to remove. The registry, the trash with your removed worktrees, and the
@@ -50,8 +51,13 @@ class UninstallAction(Action):
                 results += hooks_action.remove_hooks([HookInstallation(agent, path)], request)
             except ImiError as error:
                 problems.append(f"{agent.cli}: {error.sentence}")
+        for setting in mcp_action.recorded_settings():
+            try:
+                results += mcp_action.remove_servers([setting], request)
+            except ImiError as error:
+                problems.append(f"{setting.cli}: {error.sentence}")
         changed = [result for result in results if result["changed"]]
-        lines = list(hooks_action.hooks_outcome(changed, []).lines) or ["no agent has imi's hooks"]
+        lines = list(settings_changes.outcome(changed, []).lines) or ["no agent has imi's hooks or tools"]
         shell, units = list(_shell_lines()), list(_units())
         lines += [f"remove by hand: {safe(path)}:{number}: {safe(text)}" for path, number, text in shell]
         lines += [f"remove by hand: {safe(path)} (`systemctl --user disable --now {name}`)" for path, name in units]
@@ -77,7 +83,7 @@ def _settings_files(context: Context) -> list[tuple[AgentHooks, str]]:
     for agent in agents.values():
         for path in _own_files(agent, _worktree(context)):
             found[agent.cli, os.path.realpath(path)] = agent, path
-    for cli, path in hook_installation.recorded_files():
+    for cli, path in settings_installation.recorded_files(settings_installation.HOOKS):
         if cli in agents:
             found.setdefault((cli, path), (agents[cli], path))
     return list(found.values())

@@ -7,6 +7,7 @@ import sys
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_action, claim_options, ownership
+from imi_monitor.actions.mcp import agent_servers
 from imi_monitor.actions.runs import fresh_session, run_lookup, run_worktree
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.git import layout
@@ -216,10 +217,11 @@ def _start(context: Context, request: Request, name: str, prompt: str) -> Outcom
             program=program,
             prompt=prompt,
             cwd=found.path if found else "",
-            session=new_id(),
+            session=(run_id := new_id()),
             mode=_mode(request),
             model=request.text("model"),
             flags=tuple(_flags(request)),
+            tools=_tools(context, run_id),
         )
         return _begin(context, request, name, spec, found)
     except ImiError as error:
@@ -279,6 +281,13 @@ def _flags(request: Request) -> list[str]:
             f"imi start takes no argument {safe(flags[0])!r}: quote the prompt, as --prompt TEXT", code="extra"
         )
     return flags
+
+
+def _tools(context: Context, run_id: str) -> tuple[str, ...]:
+    """The command line of imi's tools for this run."""
+    if not context.settings.flag("runs.tools"):
+        return ()
+    return (*agent_servers.server_command(), "--run", run_id, "--db", context.database)
 
 
 def _labels(request: Request) -> dict[str, str]:
@@ -402,11 +411,12 @@ def resume(context: Context, request: Request, name: str | None, default: str = 
         program=program,
         prompt=fresh_session.first_prompt(context, before, found, words) if fresh else words or default,
         cwd=found.path if found else before.cwd,
-        session=new_id(),
+        session=(run_id := new_id()),
         mode=spec.mode,
         model=spec.model,
         flags=spec.flags,
         resumes=None if fresh else before.session,
+        tools=_tools(context, run_id),
     )
     return _begin(context, request, before.program, again, found, before)
 

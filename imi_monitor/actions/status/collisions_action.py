@@ -65,14 +65,21 @@ class CollisionsAction(Action):
         name, other = request.text("name"), request.text("other")
         left = targets.find_worktree(context, name) if name is not None else None
         repository = left.repository if left is not None else context.repository()
-        among = [
-            one for one in targets.list_worktrees(context, repository) if one.admin_dir is not None and not one.missing
-        ]
+        among = _readable(context, repository)
         if left is None or other is None:
             wanted = None if left is None else left.name
             return _all_pairs(context, repository, among, wanted, merges=not request.flag("overlap"))
         right = None if _is_trunk(other, among) else targets.find_worktree(context, other)
         return _one_pair(context, repository, left, right)
+
+
+def overlaps_of(context: Context, repository: Repository, name: str) -> Outcome:
+    """The worktrees that changed the same files as this one; no merge is tried."""
+    return _all_pairs(context, repository, _readable(context, repository), name, merges=False)
+
+
+def _readable(context: Context, repository: Repository) -> list[Target]:
+    return [one for one in targets.list_worktrees(context, repository) if one.admin_dir is not None and not one.missing]
 
 
 def _is_trunk(word: str, among: list[Target]) -> bool:

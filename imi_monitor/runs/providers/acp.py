@@ -129,7 +129,7 @@ class AcpProvider:
             return [_prompt(stream.session or spec.resumes or "", spec.prompt)]
         if not stream.greeted or methods & {"session/new", "session/load"}:
             return []
-        wanted: Message = {"cwd": spec.cwd, "mcpServers": []}
+        wanted: Message = {"cwd": spec.cwd, "mcpServers": _tools(spec)}
         if spec.resumes is None:
             return [_request(_OPEN, "session/new", wanted)]
         return [_request(_OPEN, "session/load", {**wanted, "sessionId": spec.resumes})]
@@ -172,6 +172,13 @@ def _acp(read: StreamReader) -> AcpStream:
 
     assert isinstance(read, AcpStream)
     return read
+
+
+def _tools(spec: Spec) -> list[Message]:
+    """imi's tools for this session."""
+    if not spec.tools:
+        return []
+    return [{"name": "imi", "command": spec.tools[0], "args": list(spec.tools[1:]), "env": []}]
 
 
 def _request(ident: str, method: str, params: Message) -> Message:

@@ -134,7 +134,24 @@ def _command(spec: Spec, *way: str) -> tuple[tuple[str, ...], str]:
         # without a transcript it was killed before its first prompt: the same id is free for a new start
         known = ("--resume" if has_transcript(session) else "--session-id", session)
     model = ("--model", spec.model) if spec.model else ()
-    return (spec.program, *way, "--permission-mode", _MODES[spec.mode], *known, *model, *spec.flags), session
+    return (
+        spec.program,
+        *way,
+        *_tools(spec),
+        "--permission-mode",
+        _MODES[spec.mode],
+        *known,
+        *model,
+        *spec.flags,
+    ), session
+
+
+def _tools(spec: Spec) -> tuple[str, ...]:
+    """imi's tools for this run alone. They change nothing but imi's own registry, so that Claude need not ask for each call."""
+    if not spec.tools:
+        return ()
+    server = {"type": "stdio", "command": spec.tools[0], "args": list(spec.tools[1:])}
+    return ("--mcp-config", json_writer.dumps({"mcpServers": {"imi": server}}), "--allowedTools", "mcp__imi")
 
 
 def _dangerous(spec: Spec) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
@@ -40,7 +41,8 @@ class CodexProvider:
             _request(_THREAD, method, settings),
         )
         dangerous = tuple(one for one in spec.flags if any(word in one for word in _DANGEROUS))
-        return Launch((spec.program, "app-server", *spec.flags), spec.resumes, opening, dangerous=dangerous)
+        argv = (spec.program, *_tools(spec), "app-server", *spec.flags)
+        return Launch(argv, spec.resumes, opening, dangerous=dangerous)
 
     def has_session(self, session: str) -> bool:
         return True  # its server says so when the thread is resumed
@@ -50,7 +52,7 @@ class CodexProvider:
         mode = ("-a", "on-request", "-s", _SANDBOX[spec.mode])
         model = ("--model", spec.model) if spec.model else ()
         dangerous = tuple(one for one in spec.flags if any(word in one for word in _DANGEROUS))
-        argv = (spec.program, *resumes, *mode, *model, *spec.flags)
+        argv = (spec.program, *_tools(spec), *resumes, *mode, *model, *spec.flags)
         return Launch(argv, spec.resumes, dangerous=dangerous, prompt=("--", ""))
 
     def reader(self, way: str) -> StreamReader:
@@ -98,6 +100,14 @@ class CodexProvider:
 
     def finish(self) -> list[Message]:
         return []  # a server ends by a signal
+
+
+def _tools(spec: Spec) -> tuple[str, ...]:
+    """imi's tools for this run alone."""
+    if not spec.tools:
+        return ()
+    command, args = json_writer.dumps(spec.tools[0]), json_writer.dumps(list(spec.tools[1:]))  # JSON texts are TOML
+    return ("-c", f"mcp_servers.imi.command={command}", "-c", f"mcp_servers.imi.args={args}")
 
 
 def _request(ident: str, method: str, params: Message) -> Message:

@@ -1,0 +1,1 @@
+"""`imi mcp` as a server in the settings of agent programs: installed, shown, and removed byte for byte."""
