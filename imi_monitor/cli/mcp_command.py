@@ -22,7 +22,6 @@ class McpVerb(FrontEndVerb):
     claim, wait, heartbeat, verify, release and more. They act as the agent that the environment names (IMI_AGENT_ID); without
     it the agent names itself in each call. A claim made here ends with the agent's process.
     """
-    examples = (("imi mcp install claude", "offer the tools to every Claude session"),)
     options = (Option("run", "the run that it belongs to; `imi start` passes it", value="ID"),)
 
     def show(self, parsed: ParsedCommandLine) -> Outcome | int:

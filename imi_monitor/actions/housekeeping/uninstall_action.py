@@ -33,7 +33,7 @@ class UninstallAction(Action):
     words = ("uninstall",)
     group = "Setup"
     label = "Uninstall"
-    help = "remove imi's hooks and tools from all agents' settings, and list what else of imi is on this machine"
+    help = "remove imi's hooks and tools from all agents' settings, and list what else of imi is here"
     more = """
     Settings files are restored byte for byte; your later changes stay. Lines in your shell's startup files
     and units of systemd are named, for you to remove. The registry, the trash with your removed worktrees, and the
