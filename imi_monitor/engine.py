@@ -22,6 +22,7 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.agent_names import AgentNames, GivenName
 from imi_monitor.model.attribution import ClaimPeriod, holder_at, periods_by_worktree
 from imi_monitor.model.change import GIT, MINUTES, Activity, Change
+from imi_monitor.model.run_agents import RunAgents
 from imi_monitor.model.snapshot import (
     NOT_LOOKED_FOR,
     ClaimState,
@@ -79,6 +80,7 @@ class Engine:
         self._fields: dict[str, object] = {}  # fields of the snapshot that a source sets as they are
         self._agents: tuple[Agent, ...] = ()
         self._names = AgentNames()
+        self._run_agents = RunAgents()
         self._given_names: Mapping[str, GivenName] = {}
         self._looked_at: set[tuple[str, str | None]] = set()  # (agent, since when it is in that state)
         self._health: dict[str, SourceHealth] = {}
@@ -144,6 +146,9 @@ class Engine:
 
     def update(self, **fields: object) -> None:
         if any(self._fields.get(name) != value for name, value in fields.items()):
+            if "runs" in fields and fields["runs"] != self._fields.get("runs", ()):
+                self._awaited.set()  # an agent may ask
+                self._urgent.set()
             self._fields.update(fields)
             self._changed.set()
 
@@ -282,6 +287,7 @@ class Engine:
         """Return the agents with the owner names of their claims, marked if a person has looked at their state."""
         claims = {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}
         named = self._names.of(self._agents, claims, self._given_names)
+        named = self._run_agents.join(named, self._fields.get("runs", ()))  # type: ignore[arg-type]
         if not self._looked_at:
             return named
         return tuple(

@@ -174,6 +174,7 @@ class Agent:
     suspended: bool = False  # its process is stopped (ctrl-z, SIGSTOP); `state` is the one it continues in
     label: str | None = None  # its own name, `claude-1`; the same for its whole life
     looked_at: bool = False  # a person has looked at its present state
+    run: str | None = None  # the run by which imi started it
 
     @property
     def state(self) -> str:

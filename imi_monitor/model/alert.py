@@ -177,7 +177,7 @@ def _collided(before: Snapshot, after: Snapshot) -> list[Alert]:
 def _place(key: Key, snapshot: Snapshot) -> str:
     """The worktree's name, with the home in front of it if it is another one."""
     host = "" if key.host == snapshot.host else f"{safe(key.host, 40)}:"
-    return host + safe(key.worktree, 60)
+    return host + ("" if key.repo else "run ") + safe(key.worktree, 60)
 
 
 def _files(one: Collision) -> str:

@@ -34,11 +34,16 @@ class RepositoryNames:
         return self.shown(repo) if repo is not None and self.several else ""
 
     def worktree(self, key: Key) -> str:
-        """`shop/feat-x` where several repositories are shown, else `feat-x`; of another home `build-1:feat-x`."""
+        """`shop/feat-x` where several repositories are shown, else `feat-x`; of another home `build-1:feat-x`.
+
+        A run without a worktree is `run 1b2c3d4e`.
+        """
         host = f"{key.host}:" if self.here and key.host != self.here else ""
         return host + self.without_host(key)
 
     def without_host(self, key: Key) -> str:
+        if not key.repo:
+            return f"run {key.worktree}"
         return f"{self.shown(key.repo)}/{key.worktree}" if self.several else key.worktree
 
 

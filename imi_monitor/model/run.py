@@ -8,6 +8,11 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import state_words
 from imi_monitor.model.agent import FAILED, RESTING, UNKNOWN, WAITING, WORKING
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.model.agent import SessionFacts, ToolCall
+    from imi_monitor.model.snapshot import Key
+
 QUEUED: Final = "queued"
 STARTING: Final = "starting"
 ALIVE: Final = "alive"
@@ -46,6 +51,57 @@ class RunVerdict:
 
     status: str
     detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A file in a run folder; its path is relative to the folder."""
+
+    path: str
+    size: int
+    changed_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run in the snapshot: one that is open, or ended lately and was not resumed. None is unknown."""
+
+    id: str
+    program: str
+    agent: str  # its name, which is the owner of its claim
+    way: str
+    status: str
+    state: str | None  # of its agent, as its output says
+    shown: str  # the word for what it does
+    since: str | None  # since when
+    detail: str | None
+    session: str | None
+    key: Key | None  # its worktree; None: it has only its run folder
+    cwd: str
+    folder: str
+    mode: str
+    dangerous: bool  # it may act without asking
+    prompt: str | None
+    pid: int | None
+    pid_started: str | None
+    created_at: str
+    ended_at: str | None
+    place: int | None = None  # in the queue
+    question: Question | None = None  # the first open one
+    group: str | None = None  # of runs with one prompt, to be compared
+    facts: SessionFacts | None = None  # as recorded of its session
+    tool: ToolCall | None = None  # that is under way
+    gone: bool = False  # its process is gone, and its end is not recorded yet
+    resumable: bool = False  # it crashed: its session can be taken up again
+    files: tuple[RunFile, ...] = ()  # in its run folder, the newest first
+
+    @property
+    def short(self) -> str:
+        return self.id[:8]
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in OPEN
 
 
 def shown_state(status: str, state: str | None, silent: float | None) -> str:

@@ -13,6 +13,10 @@ from imi_monitor.model.commit import Commit
 from imi_monitor.model.pull_request import PullRequest
 from imi_monitor.model.state_words import UNCLAIMED
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.model.run import Run
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
@@ -120,7 +124,10 @@ class SourceFailure:
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
-    """One worktree: what git's admin files and the registry say, and its git state."""
+    """One worktree: what git's admin files and the registry say, and its git state.
+
+    In the dashboard's list also a run that has no worktree: its folder, and `run`; git knows nothing of it.
+    """
 
     key: Key
     path: str
@@ -139,9 +146,12 @@ class Worktree:
     # (minute since the epoch, changes in it), oldest first; minutes without changes are left out
     activity: tuple[tuple[int, int], ...] = ()
     pull: PullRequest | None = None  # as the forge listed it last
+    run: Run | None = None  # the run that this row is, if it is no worktree
 
     @property
     def owner(self) -> str:
+        if self.run is not None:
+            return self.run.agent
         if self.claim is None:
             return UNCLAIMED
         return "?" if self.claim.state == UNKNOWN_CLAIM else self.claim.agent
@@ -264,6 +274,7 @@ class Snapshot:
     registry: RegistryState = field(default=RegistryState())
     forges: tuple[ForgeState, ...] = ()  # of repositories whose forge was asked
     homes: tuple[HomeState, ...] = ()  # of the team, the own one too; none without a team
+    runs: tuple[Run, ...] = ()  # of this home, the newest first
     identities: tuple[tuple[str, str], ...] = ()  # (repository here, what all homes call it), while there is a team
 
     def worktree(self, key: Key) -> Worktree | None:

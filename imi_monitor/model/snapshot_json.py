@@ -8,6 +8,7 @@ from dataclasses import asdict
 from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import Agent, Evidence
 from imi_monitor.model.pull_request_list import pull_request_data
+from imi_monitor.model.run import Run
 from imi_monitor.model.snapshot import Collision, HomeState, Key, Snapshot, Worktree
 
 SCHEMA = 1
@@ -31,6 +32,7 @@ def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
         "events": [asdict(event) for event in snapshot.events],
         "collisions": [collision_data(one) for one in snapshot.collisions],
         "agents": [agent_data(one) for one in snapshot.agents],
+        "runs": [run_data(one) for one in snapshot.runs],
         "health": [asdict(one) for one in snapshot.health],
         "registry": asdict(snapshot.registry),
         "forges": [asdict(one) for one in snapshot.forges],
@@ -68,6 +70,12 @@ def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
             yield {**head, "type": "agent", "agent": agent_data(agent)}
     for ident in known:
         yield {**head, "type": "agent_gone", "id": ident}
+    known_runs = {one.id: one for one in before.runs}
+    for run in now.runs:
+        if known_runs.pop(run.id, None) != run:
+            yield {**head, "type": "run", "run": run_data(run)}
+    for ident in known_runs:
+        yield {**head, "type": "run_gone", "id": ident}
     if now.health != before.health:
         yield {**head, "type": "health", "health": [asdict(one) for one in now.health]}
     if now.forges != before.forges:
@@ -83,12 +91,21 @@ def worktree_data(one: Worktree) -> dict[str, object]:
     fields = asdict(one)
     fields.pop("key")
     fields.pop("pull")
+    fields.pop("run")
     claim = fields.pop("claim")
     if claim is not None:
         claim.pop("key")
     activity = [{"minute": minute, "changes": count} for minute, count in one.activity]
     pull = pull_request_data(one.pull) if one.pull is not None else None
     return {**_named(one.key), **fields, "claim": claim, "activity": activity, "owner": one.owner, "pull_request": pull}
+
+
+def run_data(one: Run) -> dict[str, object]:
+    """Return one run; its worktree's key is fields of the object itself, null for a run that has none."""
+    fields = asdict(one)
+    fields.pop("key")
+    named = {"repo": one.key.repo if one.key else None, "worktree": one.key.worktree if one.key else None}
+    return {**fields, **named, "files": [asdict(each) for each in one.files]}
 
 
 def home_data(one: HomeState) -> dict[str, object]:
@@ -139,6 +156,7 @@ def agent_data(agent: Agent) -> dict[str, object]:
         "ended": truth.ended,
         "group": _group(agent),
         "session": agent.session,
+        "run": agent.run,
         "pid": agent.pid,
         "cwd": agent.cwd,
         "claim": agent.claim,

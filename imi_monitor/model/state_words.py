@@ -51,6 +51,8 @@ OF_STATUS: Final = {
     "unknown": UNKNOWN,
     "completed": IDLE,
     "cancelled": IDLE,
+    "queued": QUEUED,
+    "stalled": STALLED,
 }
 
 SYNONYMS: Final = {

@@ -156,6 +156,8 @@ def _working(agent: Agent, *, short: bool) -> Content:
 def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> str:
     """The claim's owner, else the first agent: `claude-1`, `claude, unclaimed` or where it fits `(claude)`; ` +1` for others."""
     here = [one for one in agents if not attention.has_ended(one)]
+    if tree.run is not None:
+        return safe(tree.run.agent)
     if not here:
         return safe(tree.owner)
     others = len(here) - 1

@@ -25,6 +25,7 @@ from imi_monitor import installation
 from imi_monitor.actions.action import Request
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.run_rows import RunRows
 from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.model.team_rows import TeamRows
 from imi_monitor.model.text import safe
@@ -81,6 +82,7 @@ class ImiApp(TerminalApp):
     ) -> None:
         super().__init__(preferences or Preferences())
         self._team_rows = TeamRows(every_repository=every_repository)
+        self._run_rows = RunRows()
         self.commands = commands.table(self.preferences.keymap, own=self.preferences.own_commands, read_only=read_only)
         key_hints.use(self.commands)
         self.open_context = open_context
@@ -191,7 +193,7 @@ class ImiApp(TerminalApp):
                 self.engine = engine
                 self.follow_order()
                 async for own_snapshot in engine.snapshots():
-                    snapshot = self._team_rows.merge(own_snapshot)
+                    snapshot = self._run_rows.merge(self._team_rows.merge(own_snapshot))
                     self.attempt(self.notifier.update, snapshot)
                     if self.tab_signs is not None:
                         self.attempt(self.tab_signs.update, snapshot)

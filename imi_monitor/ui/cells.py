@@ -17,6 +17,7 @@ from imi_monitor.model.change import GIT, Change, changes_per_minute
 from imi_monitor.model.event_text import ShownEvent
 from imi_monitor.model.pull_request import PullRequest
 from imi_monitor.model.pull_request_list import prospect, standing
+from imi_monitor.model.run import Run
 from imi_monitor.model.snapshot import (
     UNKNOWN_CLAIM,
     Collision,
@@ -32,7 +33,7 @@ from imi_monitor.model.text import count, safe
 from imi_monitor.ui import key_hints
 from imi_monitor.ui.snapshot_facts import parse_time
 
-TYPE_GLYPHS = {"feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
+TYPE_GLYPHS = {"run": "○", "feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
 CHANGE_GLYPHS = {
     "created": ("+", "$success"),
     "modified": ("~", "$accent"),
@@ -126,13 +127,18 @@ def disk_size(use: DiskUse | None) -> str:
         return "…"
     if use.size is None:
         return "?"
-    number, unit = float(use.size), "B"
+    return f"{file_size(use.size)}{'+' if use.unreadable else ''}"
+
+
+def file_size(size: int) -> str:
+    """The size in at most four characters: `940B`, `1.2k`."""
+    number, unit = float(size), "B"
     for larger in "kMGT":
         if number < 999.5:
             break
         number, unit = number / 1000, larger
     digits = f"{number:.1f}" if unit != "B" and number < 9.95 else f"{number:.0f}"
-    return f"{digits}{unit}{'+' if use.unreadable else ''}"
+    return f"{digits}{unit}"
 
 
 def padded(content: Content, width: int, *, right: bool = False) -> Content:
@@ -187,6 +193,8 @@ def sparkline(worktree: Worktree, minutes: int, now: datetime) -> Content:
 def problem(worktree: Worktree, *, short: bool = False) -> Content:
     """What is wrong with the worktree or in progress there, in words; empty when nothing is. `short` fits a column."""
     state = worktree.git
+    if worktree.run is not None:
+        return Content("")
     if worktree.missing:
         return Content.styled("✗ missing" if short else "✗ its folder is gone", "$missing")
     if worktree.failure is not None:
@@ -202,11 +210,24 @@ def problem(worktree: Worktree, *, short: bool = False) -> Content:
     return Content("")
 
 
+def run_summary(one: Run) -> Content:
+    """`3 files`: how many the run folder has; empty without any."""
+    return Content.styled(count(len(one.files), "file") if one.files else "", MUTED)
+
+
+def _run_text(one: Run) -> str:
+    """What is said of a run whose agent is not shown: how it ended, and what it was to do."""
+    lines = (one.detail or one.prompt or "").splitlines()
+    return f"{one.shown}: {safe(lines[0], 200)}" if lines else one.shown
+
+
 def activity(worktree: Worktree, *, task: bool = True) -> Content:
     """A problem, else the state and task of the claim, else the file that changed last; `task`: it has no column of its own."""
     special = problem(worktree, short=True)
     if special.plain:
         return special
+    if worktree.run is not None:
+        return Content.styled(_run_text(worktree.run), MUTED)
     claim, change = worktree.claim, worktree.last_change
     if claim is not None and claim.state in CLAIM_WORDS:
         lost = Content.styled(CLAIM_WORDS[claim.state], CLAIM_STYLES[claim.state])

@@ -16,6 +16,9 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
+_FOR_RUNS = ("open", "open_with", "shell", "menu", "copy", "mark", "attach", "stop", "resume", "seen")
+"""Commands that take a run without a worktree, beside those about its agent."""
+
 _FOR_OTHER_HOMES = ("open", "menu")
 """Commands that take a worktree of another home."""
 
@@ -54,6 +57,18 @@ def _agent(facts: SnapshotFacts, tree: Worktree) -> str:
     return "" if facts.agents_in(tree) else f"no agent works in {_name(tree)}"
 
 
+def _run(facts: SnapshotFacts, tree: Worktree) -> str:
+    if not facts.snapshot.has_read("runs") or (tree.key in facts.runs and facts.runs[tree.key].is_open):
+        return ""
+    if tree.run is not None:
+        return f"{_run_name(tree)} is over ({tree.run.shown}): `imi resume` takes its session up again"
+    return f"imi has started no agent that runs in {_name(tree)}: `imi start` starts one"
+
+
+def _run_name(tree: Worktree) -> str:
+    return f"run {_name(tree)}"
+
+
 def _unseen(facts: SnapshotFacts, _tree: Worktree) -> str:
     return "" if facts.newest_end is not None else "no agent died or failed unseen"
 
@@ -66,6 +81,7 @@ CONDITIONS: dict[str, Condition] = {
     "git-screen": _git_screen,
     "agent": _agent,
     "unseen": _unseen,
+    "run": _run,
 }
 
 
@@ -96,6 +112,8 @@ def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree
     home = facts.home_of(tree)
     if home is not None and command.word not in _FOR_OTHER_HOMES:
         return f"{_name(tree)} is on {safe(home.label)}: this can only be done there"
+    if tree.run is not None and command.word not in _FOR_RUNS and not {"run", "agent"} & set(command.requires):
+        return f"{_run_name(tree)} has no worktree: this is about one"
     reasons = (CONDITIONS[name](facts, tree) for name in command.requires)
     return next((reason for reason in reasons if reason), "")
 

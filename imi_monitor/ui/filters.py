@@ -30,7 +30,7 @@ STATES: dict[str, tuple[str, Test]] = {
     "dirty": ("has uncommitted changes", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
     "clean": ("has no uncommitted changes", lambda facts, tree: bool(tree.git and not tree.git.uncommitted)),
     "claimed": ("has a claim, or one that is unknown", lambda facts, tree: tree.claim is not None),
-    "unclaimed": ("has no claim", lambda facts, tree: tree.claim is None),
+    "unclaimed": ("has no claim", lambda facts, tree: tree.claim is None and tree.run is None),
     "mine": ("you hold its claim", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
     "stale": ("its holder has sent no heartbeat for long", lambda facts, tree: facts.claim_state(tree) == "stale"),
     **{word: (f"{what} there", _has_agent(word)) for word, what in MEANINGS.items()},

@@ -10,6 +10,7 @@ from imi_monitor.model import attention, repository_names, state_words, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.home import plain_host
 from imi_monitor.model.repository_names import RepositoryNames
+from imi_monitor.model.run import Run
 from imi_monitor.model.snapshot import DiskUse, HomeState, Key, Snapshot, UnreadChanges, Worktree
 from imi_monitor.model.team_rows import home_of_agent
 
@@ -18,6 +19,7 @@ parse_time = lru_cache(4096)(times.parse)  # the same few hundred times are pars
 _TIMELESS = (
     "conflicts",
     "agents",
+    "runs",
     "standings",
     "newest_end",
     "disk_uses",
@@ -56,6 +58,12 @@ class SnapshotFacts:
             if agent.key is not None:
                 by_key.setdefault(agent.key, []).append(agent)
         return {key: attention.relevant_agents(found) for key, found in by_key.items()}
+
+    @cached_property
+    def runs(self) -> dict[Key, Run]:
+        """The open run in each worktree, the newest of several, and that of each row which is a run."""
+        found = {one.key: one for one in reversed(self.snapshot.runs) if one.key is not None and one.is_open}
+        return found | {tree.key: tree.run for tree in self.snapshot.worktrees if tree.run is not None}
 
     @cached_property
     def standings(self) -> Counter[str]:

@@ -11,6 +11,7 @@ from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.state_words import UNCLAIMED
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
+RUNS = "runs"  # the group of those without a repository
 MEASURES = ("disk", "unread")  # orders that measure something: the list has a column for it
 Rank = Callable[[SnapshotFacts, Worktree], Any]
 
@@ -39,6 +40,8 @@ def _attention(facts: SnapshotFacts, tree: Worktree) -> tuple[int, str]:
 def _changed(facts: SnapshotFacts, tree: Worktree) -> tuple[int, ...]:
     """Newest change first; without a seen change the last commit counts."""
     commit = tree.git.last_commit.at if tree.git and tree.git.last_commit else ""
+    if tree.run is not None:
+        commit = (tree.run.files[0].changed_at if tree.run.files else tree.run.since) or ""
     moment = tree.last_change.at if tree.last_change else commit
     return tuple(-ord(char) for char in moment) or (1,)
 
@@ -67,14 +70,14 @@ SORTS: dict[str, tuple[str, Rank]] = {
     "change": ("last change first", _changed),
     "ahead": ("most commits ahead of the trunk first", _ahead),
     "dirty": ("most uncommitted files first", _dirty),
-    "owner": ("by owner, unclaimed last", lambda facts, tree: (tree.claim is None, tree.owner.lower())),
+    "owner": ("by owner, unclaimed last", lambda facts, tree: (tree.owner == UNCLAIMED, tree.owner.lower())),
     "type": ("by type", lambda facts, tree: tree.type),
     "disk": ("by disk use, largest first; ignored files count", _disk),
     "unread": ("most unread changes first", _unread),
 }
 GROUPS: dict[str, tuple[str, Callable[[Worktree], str]]] = {
     "none": ("one list", lambda tree: ""),
-    "repository": ("by repository", lambda tree: tree.key.repo),
+    "repository": ("by repository", lambda tree: tree.key.repo or RUNS),
     "type": ("by type", lambda tree: tree.type or "other"),
     "owner": ("by owner", lambda tree: tree.owner),
     "host": ("by the team's host", lambda tree: tree.key.host),
@@ -124,7 +127,7 @@ class WorktreeOrder:
 
     def _groups(self, groups: dict[str, list[Worktree]]) -> list[str]:
         """The groups by name; the unclaimed worktrees, the trunk and other types come last."""
-        return sorted(groups, key=lambda name: (name in (UNCLAIMED, "trunk", "other"), name))
+        return sorted(groups, key=lambda name: (name in (UNCLAIMED, "trunk", "other", RUNS), name))
 
 
 def next_in(names: Sequence[str], now: str, step: int = 1) -> str:

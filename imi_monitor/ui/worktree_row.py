@@ -63,12 +63,12 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
         cells.padded(activity, plan.activity) if plan.activity else None,
         cells.padded(cells.collision_count(row.hits), plan.hits) if plan.hits else None,
         cells.padded(cells.pull_request(tree.pull), plan.pull) if plan.pull else None,
-        cells.fixed_name(safe(tree.branch or "(detached)"), plan.branch, cells.MUTED) if plan.branch else None,
+        cells.fixed_name(_branch(tree), plan.branch, cells.MUTED) if plan.branch else None,
         cells.fixed(safe((tree.claim and tree.claim.task) or "", 300), plan.task) if plan.task else None,
         cells.fixed(safe(commit.subject if commit else "", 300), plan.commit, cells.MUTED) if plan.commit else None,
-        cells.arrows(*upstream, plan.upstream, known=known) if plan.upstream else None,
-        _trunk(tree, trunk, plan.trunk, known=known) if plan.trunk else None,
-        cells.file_counts(state, plan.counts),
+        _distance(tree, upstream, plan.upstream, known=known) if plan.upstream else None,
+        _distance(tree, trunk, plan.trunk, known=known, trunk=True) if plan.trunk else None,
+        cells.fixed("", plan.counts) if tree.run else cells.file_counts(state, plan.counts),
         cells.fixed(row.measured, width, right=True) if (width := plan.disk or plan.unread) else None,
         cells.sparkline(tree, plan.spark, row.now) if plan.spark else None,
         cells.fixed(row.age, plan.age, cells.MUTED, right=True),
@@ -80,7 +80,7 @@ def stacked_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, .
     """`◆ feat-api (claude-1)  ✓ 3 commits ahead` and below it `  • src/api.ts (2s ago)`."""
     tree, room = row.tree, plan.room
     wide = room >= 50
-    state = cells.git_summary(tree)
+    state = cells.git_summary(tree) if tree.run is None else cells.run_summary(tree.run)
     right = state if wide else Content.styled(row.age, cells.MUTED)
     word = cells.CLAIM_WORDS.get(tree.claim.state, "") if tree.claim else ""
     text = agent_cells.owner_text(tree, row.agents, room // 3)
@@ -126,6 +126,8 @@ def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) ->
             parts.append(
                 Content.styled(f"• {cells.path_tail(safe(tree.last_change.path), min(40, left))}{age}", cells.MUTED)
             )
+    elif tree.run is not None and not shown:
+        parts.append(cells.activity(tree))
     elif wide and row.age and not shown:
         parts.append(Content.styled(f"• last commit {row.age} ago", cells.MUTED))
     return Content("   ").append(Content("  ").join(parts))
@@ -150,8 +152,16 @@ def _owner(row: WorktreeRowData, width: int) -> Content:
     return cells.fixed(agent_cells.owner_text(row.tree, row.agents, width), width, style)
 
 
-def _trunk(tree: Worktree, distance: tuple[int | None, int | None], width: int, *, known: bool) -> Content:
-    return cells.fixed("", width) if tree.is_main else cells.arrows(*distance, width, known=known)
+def _distance(
+    tree: Worktree, distance: tuple[int | None, int | None], width: int, *, known: bool, trunk: bool = False
+) -> Content:
+    """Empty for what has none: a run without a worktree, and the trunk from itself."""
+    none = tree.run is not None or (trunk and tree.is_main)
+    return cells.fixed("", width) if none else cells.arrows(*distance, width, known=known)
+
+
+def _branch(tree: Worktree) -> str:
+    return "" if tree.run is not None else safe(tree.branch or "(detached)")
 
 
 def _claim_style(tree: Worktree) -> str:

@@ -34,11 +34,13 @@ def test_an_agent_is_started_answered_and_stopped_from_the_dashboard(world: RunW
         dialog = await opened(app, pilot, "feat-x", "greater_than_sign")
         await pilot.press(*"[[ask]]")
         await wait_until(pilot, lambda: "starts claude in feat-x, without a terminal" in screen_text(app))
-        assert "claims it until the agent ends" in screen_text(app) and dialog.form.missing is None
+        await wait_until(pilot, lambda: "claims it until the agent ends" in screen_text(app))
+        assert dialog.form.missing is None
         await pilot.press("enter")
         await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
         run = world.imi("runs", "--json").data["runs"][0]["id"]
         first = world.wait(run, "asks")["asks"][0]["id"]
+        await wait_until(pilot, lambda: "asks: Bash" in screen_text(app))
         await opened(app, pilot, "feat-x", "W")
         assert "asks: permission for Bash touch x" in screen_text(app)
         world.imi("answer", run, "yes")  # another person is faster, and the agent asks again

@@ -35,6 +35,7 @@ class AnswerAction(Action):
     )
     examples = (("imi answer 1b2c3d4e yes", "allow what the agent asks for"),)
     key = "W"
+    requires = ("run",)
     dialog_options = ("text",)
     arguments = (run_lookup.RUN, _TEXT)
     options = (Option("ask", "the id of the question, as `imi runs --json` shows it", value="ID"),)
@@ -85,6 +86,7 @@ class SayAction(Action):
     help = "send a started agent a follow-up prompt"
     more = "The agent takes it up with its next step, or after its turn, as its program does with what a user types."
     in_menus = True
+    requires = ("run",)
     dialog_options = ("text",)
     arguments = (run_lookup.RUN, _TEXT)
 
@@ -109,6 +111,7 @@ class InterruptAction(Action):
         "`imi say` starts the next turn. An interrupt is the way to pause: a stopped process does not stop its tools."
     )
     in_menus = True
+    requires = ("run",)
     arguments = (run_lookup.RUN,)
 
     def consequences(self, context: Context, request: Request) -> list[str]:

@@ -110,7 +110,10 @@ class ActionCommands:
         If its folder has been removed meanwhile, another worktree of the same repository serves as well.
         """
         trees = self._home.shown.worktrees if self._home.shown is not None else ()
-        same = [other for other in trees if tree is not None and other.key.repo == tree.key.repo and not other.missing]
+        of_repository = tree is not None and tree.run is None
+        same = [
+            other for other in trees if of_repository and tree and other.key.repo == tree.key.repo and not other.missing
+        ]
         same.sort(key=lambda other: (other is not tree, not other.is_main))
         paths = [other.path for other in same]
 

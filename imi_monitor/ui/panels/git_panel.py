@@ -13,9 +13,10 @@ from imi_monitor.model import event_text, times
 from imi_monitor.model.event_text import EndedCommand
 from imi_monitor.model.home_states import STATE_WORDS
 from imi_monitor.model.pull_request_list import described
+from imi_monitor.model.run import Run
 from imi_monitor.model.snapshot import HERE, FileState, ForgeState, GitState, HomeState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import cells
+from imi_monitor.ui import cells, run_lines
 from imi_monitor.ui.panels.panel import FRAME, Identity, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
 
@@ -23,6 +24,9 @@ _HEAD_LINES, _MOST_FILES = (
     4,
     12,
 )  # lines above the files, an operation or collision included; files the panel is made for
+
+
+_NO_FILES = ListRow("no files", (Content.styled("no file in its run folder yet", cells.MUTED),))
 
 
 class GitPanel(Panel):
@@ -36,16 +40,19 @@ class GitPanel(Panel):
 
     def lines_needed(self, snapshot: Snapshot, width: int) -> int:
         files = max((tree.git.uncommitted for tree in snapshot.worktrees if tree.git is not None), default=0)
-        return FRAME + _HEAD_LINES + max(1, min(files, _MOST_FILES))
+        of_runs = max((1 + len(one.files) for one in snapshot.runs), default=0)
+        return FRAME + _HEAD_LINES + max(1, min(max(files, of_runs), _MOST_FILES))
 
     def subject(self) -> str:
-        return safe(self._shown_key.worktree, 40) if self._shown_key else ""
+        if self._shown_key is None:
+            return ""
+        return f"{'' if self._shown_key.repo else 'run '}{safe(self._shown_key.worktree, 40)}"
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         tree = snapshot.worktree(selected) if selected else None
         home = _other_home(snapshot, tree) if tree else None
         shown_home = home and (home.label, home.user, home.state, home.seen)
-        forges = Identity(snapshot.forges)
+        forges = (Identity(snapshot.forges), Identity(snapshot.runs))
         return (selected, Identity(tree), snapshot.collisions, forges, _ended(snapshot, tree), shown_home)
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
@@ -53,6 +60,10 @@ class GitPanel(Panel):
         self._shown_key = tree.key if tree else None
         if tree is None:
             return ()
+        if tree.run is not None:
+            head = (Content.styled(_path(tree.path, self.room), cells.MUTED), *run_lines.head(tree.run, self.room))
+            rows = [ListRow(f"head {index}", (line,)) for index, line in enumerate(head)]
+            return rows + (self._run_files(tree.run, now) or [_NO_FILES])
         home = _other_home(snapshot, tree)
         where = "" if home is None else _home_text(home, self.age(home.seen, now) if home.seen else "")
         rows = self._head_rows(tree, _ended(snapshot, tree), now, where)
@@ -64,6 +75,16 @@ class GitPanel(Panel):
             for index, one in enumerate(snapshot.collisions)
             if tree.key in (one.left, one.right)
         ]
+        for one in snapshot.runs:
+            if one.key == tree.key and one.files:
+                rows += [ListRow(f"run {one.id}", (run_lines.files_title(one, self.room),)), *self._run_files(one, now)]
+        return rows
+
+    def _run_files(self, one: Run, now: datetime) -> list[ListRow]:
+        rows = []
+        for file in one.files:
+            inputs = (file, self.age(file.changed_at, now), self.room)
+            rows.append(self.row(f"run {one.id} {file.path}", inputs, partial(run_lines.file_lines, *inputs)))
         return rows
 
     def _head_rows(self, tree: Worktree, ended: EndedCommand | None, now: datetime, home: str) -> list[ListRow]:

@@ -230,7 +230,9 @@ def _age_until(at: str | None, now: datetime) -> datetime:
 
 
 def _changed_at(tree: Worktree) -> str | None:
-    """The time of the last change seen, else of the last commit."""
+    """The time of the last change seen, else of the last commit; of a run that of its newest file, else of its state."""
+    if tree.run is not None:
+        return tree.run.files[0].changed_at if tree.run.files else tree.run.since
     if tree.last_change is not None:
         return tree.last_change.at
     commit = tree.git.last_commit if tree.git else None

@@ -1,0 +1,71 @@
+"""The rows of runs in the dashboard's list: a run without a worktree is a row of its own, beside the worktrees.
+
+Its key has no repository, and its short id as the name, by which every command finds the run.
+"""
+
+from __future__ import annotations
+
+from imi_monitor.fast.frozen_dataclass import replace
+from imi_monitor.model.snapshot import Key, Snapshot, Worktree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.model.agent import Agent
+    from imi_monitor.model.run import Run
+
+RUN = "run"  # the type of a row that is a run
+NO_REPOSITORY = ""
+
+
+class RunRows:
+    """Adds the rows to snapshots; a row whose run did not change stays the same object."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Worktree] = {}
+        self._agents: dict[int, tuple[Agent, Agent]] = {}  # by identity: the agent, and the same in its row
+
+    def merge(self, snapshot: Snapshot) -> Snapshot:
+        alone = [one for one in snapshot.runs if one.key is None]
+        if not alone:
+            return snapshot
+        self._rows = {one.id: self._row(snapshot.host, one) for one in alone}
+        keys = {one.id: row_key(snapshot.host, one) for one in alone}
+        agents, self._agents = self._agents, {}
+        located = []
+        for agent in snapshot.agents:
+            key = keys.get(agent.run or "")
+            if key is not None:
+                known = agents.get(id(agent))
+                known = known if known is not None and known[0] is agent else (agent, replace(agent, key=key))
+                self._agents[id(agent)] = known
+                agent = known[1]
+            located.append(agent)
+        rows = tuple(self._rows.values())
+        return replace(snapshot, worktrees=(*snapshot.worktrees, *rows), agents=tuple(located))
+
+    def _row(self, host: str, one: Run) -> Worktree:
+        known = self._rows.get(one.id)
+        return known if known is not None and known.run == one else _made(host, one)
+
+
+def row_key(host: str, one: Run) -> Key:
+    return Key(host, NO_REPOSITORY, one.short)
+
+
+def _made(host: str, one: Run) -> Worktree:
+    return Worktree(
+        key=row_key(host, one),
+        path=one.folder,
+        type=RUN,
+        branch=None,
+        is_main=False,
+        missing=False,
+        locked=None,
+        pr=None,
+        claim=None,
+        git=None,
+        failure=None,
+        watched="live",
+        watched_why=None,
+        run=one,
+    )

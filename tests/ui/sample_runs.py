@@ -1,0 +1,101 @@
+"""Hand-written runs: asking, at work, in the queue, crashed; in worktrees and in run folders alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from imi_monitor.model import agent as states
+from imi_monitor.model import run as words
+from imi_monitor.model.agent import SessionFacts, ToolCall
+from imi_monitor.model.run import Question, Run, RunFile
+from imi_monitor.model.run_agents import RunAgents
+from imi_monitor.model.snapshot import Snapshot, SourceHealth
+from tests.ui import sample_agents, sample_snapshots
+from tests.ui.sample_snapshots import NOW, ago, key
+
+FOLDER = "/home/ada/.local/share/imi/AGENT_RUN_WORKSPACES/session_20260127_140000"
+
+
+def run(ident: str, program: str, where: str | None, shown: str, **other: Any) -> Run:
+    """A run whose agent works since a minute, if `other` says nothing else."""
+    made = Run(
+        id=ident * 4,
+        program=program,
+        agent=f"{program}-{ident}",
+        way="task",
+        status=words.ALIVE,
+        state=states.RUNNING,
+        shown=shown,
+        since=ago(60),
+        detail=None,
+        session=f"s-{ident}",
+        key=None if where is None else key(where),
+        cwd=FOLDER if where is None else f"/home/ada/code/app/{where}",
+        folder=f"{FOLDER}_{ident}",
+        mode="ask",
+        dangerous=False,
+        prompt="write the login page",
+        pid=sample_agents.pid(ident),
+        pid_started="1",
+        created_at=ago(90),
+        ended_at=None,
+        facts=SessionFacts(started_at=ago(80), tokens_in=12_000, tokens_out=2_400),
+    )
+    return replace(made, **other)
+
+
+FILES = (
+    RunFile("work_products/report.md", 2140, ago(40)),
+    RunFile("search_results/oauth-device-flow_140101_c3.json", 18_200, ago(55)),
+    RunFile("workbench_activity/log.txt", 640, ago(58)),
+)
+ASKS = run(
+    "1b2c3d4e",
+    "claude",
+    None,
+    "asks",
+    state=states.WAITING,
+    question=Question("q1", "Bash", "permission for Bash npm publish --dry-run", ago(45)),
+    files=FILES,
+)
+WORKS = run("5a6b7c8d", "codex", "fix-bug", "works", tool=ToolCall("Bash", "cargo test"), files=FILES[:1])
+QUEUED = run(
+    "9e8f7a6b", "gemini", None, "queued", status=words.QUEUED, state=None, session=None, pid=None, place=1, facts=None
+)
+CRASHED = run(
+    "0c1d2e3f",
+    "claude",
+    "devops-ci",
+    "crashed",
+    status=words.CRASHED,
+    detail="its process ended by signal -9 in the middle of its work",
+    ended_at=ago(600),
+    since=ago(600),
+    resumable=True,
+)
+DONE = run(
+    "4d5e6f70",
+    "opencode",
+    None,
+    "completed",
+    status="completed",
+    state=states.COMPLETED,
+    ended_at=ago(900),
+    since=ago(900),
+    prompt="collect what others write about device login",
+    files=FILES[1:],
+)
+
+
+def with_runs(world: Snapshot, *runs: Run) -> Snapshot:
+    """The snapshot with these runs, as the engine makes it; the dashboard adds the rows of those without a worktree."""
+    health = (*world.health, SourceHealth("runs", NOW.isoformat(), None))
+    agents = RunAgents().join(world.agents, runs)
+    return replace(world, runs=runs, agents=agents, health=health)
+
+
+def started() -> Snapshot:
+    """Two agents of the user and five runs: one asks, one works, one waits in the queue, one crashed, one is done."""
+    world = sample_agents.with_agents(sample_snapshots.busy(), sample_agents.EDITS, sample_agents.ASKS)
+    return with_runs(world, QUEUED, ASKS, WORKS, CRASHED, DONE)

@@ -1,0 +1,123 @@
+"""Runs in the dashboard: folded into their worktree's row, alone a row of their own, with their files in panel 2."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual.pilot import Pilot
+
+from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.ui.app import ImiApp
+from tests.runs.conftest import world
+from tests.runs.run_kit import RunWorld
+from tests.ui import sample_runs, sample_snapshots
+from tests.ui.pilot_kit import (
+    listed_names,
+    run_dashboard,
+    screen_text,
+    select_worktree,
+    selected_name,
+    wait_for_list,
+    wait_until,
+)
+from tests.ui.snapshot_kit import no_context
+
+__all__ = ["world"]  # a fixture
+Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
+
+
+def show(play: Play, shown: Snapshot, size: tuple[int, int] = (140, 40)) -> None:
+    async def main() -> None:
+        app = ImiApp(sample_snapshots.live(shown), no_context)
+        async with app.run_test(size=size) as pilot:
+            await wait_until(pilot, lambda: app.home.facts is not None)
+            await play(app, pilot)
+
+    asyncio.run(main())
+
+
+async def select(app: ImiApp, pilot: Pilot[Any], name: str) -> None:
+    await select_worktree(app, name)
+    await wait_until(pilot, lambda: selected_name(app) == name)
+
+
+def test_a_run_is_filtered_sorted_and_grouped_like_a_worktree() -> None:
+    # S2.17
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        assert listed_names(app)[:3] == ["feat-ui", "1b2c3d4e", "devops-ci"], "what asks first, then what died"
+        for text, names in {
+            "type:run": ["1b2c3d4e", "9e8f7a6b", "4d5e6f70"],
+            "is:queued": ["9e8f7a6b"],
+            "@claude-1b": ["1b2c3d4e"],
+            "is:unclaimed type:run": [],
+        }.items():
+            app.home.filter_line.set(text)
+            await wait_until(pilot, lambda: [name for name in listed_names(app) if name] == names)  # noqa: B023
+        app.home.filter_line.set("")
+        app.action_do("group")
+        await pilot.press("r")
+        await wait_until(pilot, lambda: listed_names(app)[-4:] == ["runs:", "1b2c3d4e", "9e8f7a6b", "4d5e6f70"])
+
+    show(play, sample_runs.started())
+
+
+def test_what_is_about_a_worktree_is_refused_for_a_run_with_the_reason() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await select(app, pilot, "1b2c3d4e")
+
+        def why(word: str) -> str:
+            command = app.command(word)
+            assert command is not None
+            return app.why_not(command)
+
+        for word in ("claim", "remove", "diff", "rename", "start"):
+            assert why(word) == "run 1b2c3d4e has no worktree: this is about one", word
+        for word in ("open", "peek", "answer", "say", "interrupt", "stop", "resume", "attach", "copy", "mark", "shell"):
+            assert why(word) == "", word
+        await select(app, pilot, "4d5e6f70")
+        assert "run 4d5e6f70 is over (completed)" in why("answer")
+        await select(app, pilot, "review-123")
+        assert "imi has started no agent that runs in review-123" in why("answer")
+
+    show(play, sample_runs.started())
+
+
+def test_real_runs_appear_answer_and_end_in_the_list(world: RunWorld) -> None:
+    """A run in a worktree is in its row, one without is a row; both by a real keeper and follower."""
+    # S2.17 S4.12
+    inside = world.start("[[ask]]", "claude", "--in", "feat-x")
+    folder = world.repo.path.parent / "elsewhere"
+    folder.mkdir()
+    ran = world.imi("start", "codex", "--prompt", "[[ask]]", "--json", cwd=folder)
+    assert ran.code == 0, ran.err
+    alone = str(ran.data["id"])[:8]
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: screen_text(app).count("asks: Bash") >= 2)
+        assert set(listed_names(app)) == {"app", "feat-x", alone}
+        await select(app, pilot, alone)
+        await wait_until(pilot, lambda: "codex without a terminal" in screen_text(app))
+        product = f"{ran.data['folder']}/work_products/report.md"
+        with open(product, "w", encoding="utf-8") as file:
+            file.write("done")
+        await wait_until(pilot, lambda: "work_products/report.md" in screen_text(app))
+        await pilot.press("W")
+        await wait_until(pilot, lambda: "asks: permission for" in screen_text(app))
+        await pilot.press("escape")
+        world.imi("stop", alone)
+        await wait_until(pilot, lambda: f"run {alone}" in screen_text(app) and "cancelled" in screen_text(app))
+        world.imi("answer", inside, "yes")
+        await wait_until(pilot, lambda: "asks: Bash" not in screen_text(app))
+
+    run_dashboard(world.repo, play)
+
+
+def test_the_list_of_runs_fits_a_narrow_screen() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_for_list(app, pilot, *listed_names(app))
+        text = screen_text(app)
+        assert "3 files" in text and "asks: Bash npm publish" in text
+
+    show(play, sample_runs.started(), (60, 24))
