@@ -46,7 +46,6 @@ def seen(one: Run, state: str, **other: object) -> Agent:
     ],
 )
 def test_a_run_without_a_sighting_has_an_agent_of_its_own(one: Run, word: str) -> None:
-    # S4.12
     made = joined(one)
     assert attention.word(made) == word
     assert (made.name, made.key, made.session, made.pid) == (one.agent, one.key, one.session, one.pid)
@@ -91,7 +90,6 @@ def test_unchanged_runs_and_rows_stay_the_same_objects() -> None:
 
 
 def test_only_a_run_without_a_worktree_is_a_row() -> None:
-    # S2.17
     rows = [tree for tree in RunRows().merge(sample_runs.started()).worktrees if tree.run is not None]
     assert [tree.run and tree.run.key for tree in rows] == [None] * 3
     assert [tree.key.worktree for tree in rows] == ["9e8f7a6b", "1b2c3d4e", "4d5e6f70"]

@@ -44,7 +44,6 @@ async def select(app: ImiApp, pilot: Pilot[Any], name: str) -> None:
 
 
 def test_a_run_is_filtered_sorted_and_grouped_like_a_worktree() -> None:
-    # S2.17
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         assert listed_names(app)[:3] == ["feat-ui", "1b2c3d4e", "devops-ci"], "what asks first, then what died"
         for text, names in {
@@ -86,7 +85,6 @@ def test_what_is_about_a_worktree_is_refused_for_a_run_with_the_reason() -> None
 
 def test_real_runs_appear_answer_and_end_in_the_list(world: RunWorld) -> None:
     """A run in a worktree is in its row, one without is a row; both by a real keeper and follower."""
-    # S2.17 S4.12
     inside = world.start("[[ask]]", "claude", "--in", "feat-x")
     folder = world.repo.path.parent / "elsewhere"
     folder.mkdir()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ui import demo_repository, sample_agents, sample_snapshots, sample_team
-from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, Picture, check, taken, unused
+from tests.ui import demo_repository, sample_agents, sample_runs, sample_snapshots, sample_team
+from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, WIDE, Picture, check, taken, unused
 
 LIGHT = "imi-light"
 NO_COLOR = {"NO_COLOR": "1"}
@@ -97,6 +97,8 @@ PICTURES = [
     Picture("peek", sample_agents.at_work, keys=("down", "space"), kept=True),
     Picture("peek-asking", sample_agents.at_work, keys=("space",), kept=True),
     Picture("peek-60", sample_agents.at_work, size=NARROW, keys=("down", "space"), kept=True),
+    # runs: in their worktree's row, and alone with their files
+    *(Picture(f"runs-{size[0]}", sample_runs.started, size=size, keys=("down",)) for size in (NARROW, MIDDLE, WIDE)),
     # views
     Picture("view-diff", keys=("d",), real=True),
     Picture("view-diff-trunk-light", theme=LIGHT, keys=("down", "d", "t"), real=True),
