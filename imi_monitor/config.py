@@ -52,6 +52,20 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "",
         "how many started agents may work at once; more wait in the queue; 0: by the memory of the machine",
     ),
+    "runs.budget": (
+        "",
+        "",
+        "interrupt a run that has cost so many dollars, where its money is known: 5.00; empty: never",
+    ),
+    "runs.minutes": (0, "", "interrupt a run that has worked for so many minutes; 0: never"),
+    "runs.day_budget": ("", "", "interrupt all runs of a day that cost so many dollars together; empty: never"),
+    "runs.day_minutes": (0, "", "interrupt all runs of a day that have worked for so many minutes together; 0: never"),
+    "runs.prices": (
+        {},
+        "",
+        'prices of models whose programs report no money: [runs.prices] with lines such as gpt-5 = "1.25 10 0.125": dollars'
+        " for a million tokens of input, output and cached input",
+    ),
     "runs.idle_minutes": (10, "", "after how many minutes without work a started Claude is asked to end; 0: never"),
     "runs.checkpoint_every": (20, "", "after how many messages a checkpoint of a run is stored; 0: not by messages"),
     "runs.home": ("", "", "the folder that holds the run folders; empty: beside the worktrees, or the data folder"),
@@ -148,6 +162,11 @@ USER_KEYS = (
     "claims.auto",
     "agents.programs",
     "runs.at_once",
+    "runs.budget",
+    "runs.minutes",
+    "runs.day_budget",
+    "runs.day_minutes",
+    "runs.prices",
     "runs.idle_minutes",
     "runs.home",
     "runs.keep_days",
@@ -170,6 +189,7 @@ CHOICES = {
     "team.share": ("counts", "names", "titles"),
 }
 _MINIMUM = {"trash.keep_days": 1, "git.fetch_timeout_seconds": 1}  # others: 0
+_MONEY = ("runs.budget", "runs.day_budget", "runs.prices")
 _REGISTRY = "registry.path"
 _WEBHOOK = "notify.webhook"
 _TEMPLATE = "worktrees.path_template"
@@ -461,6 +481,8 @@ def _problem(key: str, value: object) -> str | None:
         return _TYPE_NAMES[dict]
     if key == "agents.programs" and isinstance(value, dict) and not all(map(_is_program, value.items())):
         return 'a table of texts such as mybot = "mybot mybot-cli", with names of letters and digits'
+    if key in _MONEY:
+        return _money_problem(key, value)
     if key in CHOICES and value not in CHOICES[key]:
         return f"one of {', '.join(CHOICES[key])}"
     if key == _WEBHOOK and value and not str(value).startswith(("https://", "http://")):
@@ -470,6 +492,15 @@ def _problem(key: str, value: object) -> str | None:
     if type(value) is int and value < _MINIMUM.get(key, 0):
         return f"at least {_MINIMUM.get(key, 0)}"
     return _template_problem(value) if key == _TEMPLATE and isinstance(value, str) else None
+
+
+def _money_problem(key: str, value: object) -> str | None:
+    from imi_monitor.model import price
+
+    if isinstance(value, dict):
+        wrong = any(price.parse(one) is None for one in value.values())
+        return 'a table of texts such as gpt-5 = "1.25 10 0.125"' if wrong else None
+    return "an amount of dollars such as 5.00" if value and price.amount(str(value)) is None else None
 
 
 def _is_program(entry: tuple[str, str]) -> bool:

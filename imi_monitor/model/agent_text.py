@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from imi_monitor.model import attention, columns, state_words, times
+from imi_monitor.model import attention, columns, state_words, times, usage_limit
 from imi_monitor.model.agent import (
     COMPLETED,
     GUESS,
@@ -54,6 +54,9 @@ def _activity(agent: Agent, limit: int) -> str:
         return word
     tool = safe(str(truth.tool), limit) if truth.tool else ""
     detail = safe(truth.detail, limit) if truth.detail else ""
+    reached = attention.usage_limit_of(agent)
+    if reached is not None:
+        return usage_limit.words(reached)
     if agent.state == WAITING:
         what = safe(waits_for(truth), limit)
         return f"{word}: {what}" if what else word

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from imi_monitor.model import attention, state_words
+from imi_monitor.model import attention, state_words, usage_limit
 from imi_monitor.model.agent import COMPLETED, GUESS, WAITING, WORKING, Agent
 from imi_monitor.model.event_text import concerns, data_of, sentence
 from imi_monitor.model.snapshot import Collision, Key, RegistryEvent, Snapshot
@@ -75,7 +75,7 @@ def _of_agent(then: Agent | None, now: Agent, after: Snapshot) -> list[Alert]:
     kind = _state_alert(then, now, after)
     words = {
         "asking": f"asks in {where}{_detail(now)}",
-        "failed": f"failed in {where}{_detail(now)}",
+        "failed": f"{_failure(now)} in {where}{_detail(now)}",
         "dead": f"died while working in {where}",
         "finished": f"{'is done' if attention.has_ended(now) else 'has finished its turn'} in {where}",
     }
@@ -91,11 +91,16 @@ def _state_alert(then: Agent | None, now: Agent, after: Snapshot) -> str | None:
         return "asking"
     if then is None or then.state not in WORKING | {WAITING}:
         return None
-    if stands == state_words.FAILED:
+    if stands in (state_words.FAILED, state_words.LIMITED):
         return "failed"
     if stands == state_words.DEAD:
         return None if _holder_died(now, after) else "dead"
     return "finished" if now.state == COMPLETED and not now.never_asked else None
+
+
+def _failure(agent: Agent) -> str:
+    reached = attention.usage_limit_of(agent)
+    return "failed" if reached is None else f"is {usage_limit.words(reached)}"
 
 
 def _detail(agent: Agent) -> str:
@@ -134,6 +139,10 @@ def _of_event(event: RegistryEvent, *, seen: bool) -> Alert | None:
     about = (event.repo or "", event.worktree or "", str(event.seq))
     if event.type == "worktree.released" and data.get("by"):
         return Alert("claim_lost", about, str(sentence(event)))
+    if event.type == "run.resumable":
+        return Alert("asking", about, str(sentence(event)))
+    if event.type in ("budget.used_up", "budget.warned"):
+        return Alert("failed", about, str(sentence(event)))
     if seen:
         return None
     if event.type == "session.ended":

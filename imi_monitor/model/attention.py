@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from imi_monitor.model import agent as statuses
+from imi_monitor.model import usage_limit
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.state_words import (
     ASKS,
@@ -17,17 +18,19 @@ from imi_monitor.model.state_words import (
     DONE,
     FAILED,
     INTRUDES,
+    LIMITED,
     MEANINGS,
     OF_STATUS,
     READY,
     SUSPENDED,
     UNKNOWN,
 )
+from imi_monitor.model.usage_limit import UsageLimit
 
 STANDINGS: Final = tuple(MEANINGS)
 """All standings, the one that needs a person most first."""
 
-ALARMING: Final = frozenset({FAILED, DEAD})
+ALARMING: Final = frozenset({FAILED, LIMITED, DEAD})
 """Standings of an agent that has ended which a person should look at once."""
 
 
@@ -39,12 +42,17 @@ def has_ended(agent: Agent) -> bool:
 def own_state(agent: Agent) -> str:
     """Return the word of its own state, whatever the claim on its worktree and although its process may be suspended."""
     if agent.state in (statuses.DEAD, statuses.FAILED):
-        return OF_STATUS[agent.state]
+        return OF_STATUS[agent.state] if usage_limit_of(agent) is None else LIMITED
     if has_ended(agent):
         return DONE
     if agent.ready:
         return READY
     return OF_STATUS.get(agent.state, UNKNOWN)
+
+
+def usage_limit_of(agent: Agent) -> UsageLimit | None:
+    """Return the usage limit that ended its last turn."""
+    return usage_limit.limit_of(agent.state, agent.truth.detail, agent.truth.since)
 
 
 def standing(agent: Agent) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from imi_monitor.model import state_words
+from imi_monitor.model import state_words, usage_limit
 from imi_monitor.model.names import OURS
 from imi_monitor.model.snapshot import RegistryEvent
 from imi_monitor.model.text import count, safe
@@ -213,6 +213,9 @@ def _session_started(fields: _EventFields) -> EventSentence:
 def _session_progress(fields: _EventFields) -> EventSentence:
     status = fields.text("status")
     verb = _STEPS.get(status) or state_words.of_status(status) or "continued"
+    reached = usage_limit.limit_of(status, fields.text("detail"), fields.event.at)
+    if reached is not None:
+        return EventSentence(_session_agent(fields), f"is {usage_limit.words(reached)}", _in(fields))
     detail = fields.after("detail", ": ") if verb in (state_words.ASKS, state_words.FAILED) else ""
     return EventSentence(_session_agent(fields), verb, _in(fields) + detail)
 
@@ -328,6 +331,8 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "agent.described": _described,
     "artifact.failed": lambda fields: EventSentence(fields.text("file"), "was not saved", fields.after("why", ": ")),
     "artifact.saved": lambda fields: EventSentence(fields.who, "finished", fields.after("file", " ")),
+    "budget.used_up": _about("", "today's budget is used up", _budget),
+    "budget.warned": _about("", "most of today's budget is used", _budget),
     "command.ended": _command_ended,
     "files.purged": _done("purged files of"),
     "files.replaced": _file_act,
@@ -342,9 +347,13 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "repository.moved": _about("{}", "moved", lambda fields: fields.after("path", " to ")),
     "repository.trusted": _about("{}", "is trusted"),
     "repository.untrusted": _about("{}", "is not trusted any more"),
+    "run.claim_lost": lambda fields: EventSentence(
+        fields.who, "was interrupted", f": {fields.where} is claimed by {fields.text('by') or 'another'}"
+    ),
     "run.interrupted": lambda fields: EventSentence(
         fields.who, "was interrupted", f": its budget is used up{_budget(fields)}"
     ),
+    "run.resumable": lambda fields: EventSentence(fields.who, "can go on", f"{_in(fields)}: its usage limit is over"),
     "run.warned": lambda fields: EventSentence(fields.who, "has used most of its budget", _budget(fields)),
     "session.ended": _session_ended,
     "session.progress": _session_progress,

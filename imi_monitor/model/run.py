@@ -28,7 +28,10 @@ MODES: Final = (ASK, EDITS, PLAN)
 
 YES, NO = "yes", "no"
 STALL_SECONDS: Final = 120.0
+FIRST_SIGN_SECONDS: Final = 60.0  # the slowest program that was seen took 56 s for its first line
 MOST_PROMPT: Final = 256 << 10
+
+LIMITED: Final = state_words.LIMITED
 
 _WORDS = {FAILED: state_words.FAILED, WAITING: state_words.ASKS, UNKNOWN: state_words.UNKNOWN}
 
@@ -104,12 +107,18 @@ class Run:
         return self.status in OPEN
 
 
-def shown_state(status: str, state: str | None, silent: float | None) -> str:
-    """The word for what a run does: its end, or what its living agent does. `silent`: seconds since its last output."""
+def shown_state(status: str, state: str | None, silent: float | None, *, limited: bool = False) -> str:
+    """The word for what a run does: its end, or what its living agent does. `silent`: seconds since its last output.
+
+    `limited`: its turn failed because its program has reached its usage limit.
+    """
+    if limited and status in (ALIVE, FAILED):
+        return LIMITED
     if status != ALIVE:
         return status
     if state is None or state in WORKING:
-        return STALLED if silent is not None and silent >= STALL_SECONDS else state_words.WORKS
+        least = FIRST_SIGN_SECONDS if state is None else STALL_SECONDS
+        return STALLED if silent is not None and silent >= least else state_words.WORKS
     return _WORDS.get(state, state_words.IDLE if state in RESTING else state)
 
 

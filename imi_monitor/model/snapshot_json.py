@@ -172,6 +172,7 @@ _GROUPS = {
     state_words.ASKS: "Needs you",
     state_words.INTRUDES: "Needs you",
     state_words.FAILED: "Needs you",
+    state_words.LIMITED: "Needs you",
     state_words.DEAD: "Dead",
     state_words.WORKS: "Working",
     state_words.UNKNOWN: "Unknown",
@@ -181,7 +182,7 @@ _GROUPS = {
 
 def _group(agent: Agent) -> str:
     standing = attention.standing(agent)
-    if standing == state_words.FAILED and attention.has_ended(agent):
+    if standing in (state_words.FAILED, state_words.LIMITED) and attention.has_ended(agent):
         return "Done"
     return _GROUPS.get(standing, "Idle")
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ASKS: Final = "asks"
 INTRUDES: Final = "intrudes"
 FAILED: Final = "failed"
+LIMITED: Final = "limited"
 DEAD: Final = "dead"
 STALLED: Final = "stalled"
 SUSPENDED: Final = "suspended"
@@ -29,6 +30,7 @@ MEANINGS: Final = {
     ASKS: "an agent waits for your answer",
     INTRUDES: "an agent is where another one holds the claim",
     FAILED: "an agent's turn ended in an error",
+    LIMITED: "an agent's program has reached its usage limit",
     DEAD: "an agent's process ended during a turn",
     STALLED: "an agent works without a sign of progress",
     SUSPENDED: "an agent's process is stopped until it is continued",
@@ -86,6 +88,7 @@ _STYLES: Final = {
     ASKS: WARNING,
     INTRUDES: ERROR,
     FAILED: ERROR,
+    LIMITED: WARNING,
     DEAD: ERROR,
     STALLED: WARNING,
     SUSPENDED: WARNING,

@@ -13,21 +13,35 @@ import subprocess
 import sys
 import time
 import zlib
+from datetime import timedelta
 
 from imi_monitor import config, host, paths
+from imi_monitor.model import times, usage_limit
 from imi_monitor.model.errors import ImiError, RegistryError
-from imi_monitor.runs import launcher, run_budget, run_limit, run_recovery, run_stop, run_upkeep
+from imi_monitor.runs import (
+    day_budget,
+    launcher,
+    run_budget,
+    run_interrupt,
+    run_limit,
+    run_recovery,
+    run_stop,
+    run_upkeep,
+)
 from imi_monitor.runs.provider import TASK
 from imi_monitor.runs.run_ingest import RunIngest
 from imi_monitor.runs.run_plan import own_environment
-from imi_monitor.store import db, runs
+from imi_monitor.store import db, events, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
+    from imi_monitor.config import Settings
+
 _TICK = 0.1
 _MANY = 10
+_NOTES = "limits"  # of a launch folder
 _HOUSEKEEPING = 1.0
 _LONGEST_PAUSE = 5.0
 _START_SECONDS = 10.0
@@ -105,7 +119,7 @@ def _follow(database: str) -> None:
 
 def _follow_connection(connection: sqlite3.Connection) -> None:
     settings = config.read()
-    ingest = RunIngest(connection, settings.number("runs.checkpoint_every"))
+    ingest = RunIngest(connection, settings.number("runs.checkpoint_every"), settings.table("runs.prices"))
     run_upkeep.pack_old(connection, settings.number("runs.keep_days"))
     due = 0.0
     while db.is_current(connection):
@@ -113,16 +127,57 @@ def _follow_connection(connection: sqlite3.Connection) -> None:
         if time.monotonic() >= due:
             due = time.monotonic() + _HOUSEKEEPING
             run_recovery.recover(connection)
-            launcher.start_queued(connection, run_limit.at_once(settings))
+            launcher.start_queued(connection, run_limit.at_once(connection, settings))
             _greet(ingest)
-            for one in ingest.followed.values():
-                run_budget.check(connection, one)
+            _check_budgets(connection, ingest, settings)
+            _check_claims(connection, ingest)
+            _offer_resumes(connection, ingest)
             _end_idle(ingest, settings.number("runs.idle_minutes"))
             if not db.read(connection, runs.list_open_here):
                 return
         # many streams are read less often, each time with more
         time.sleep(_TICK if len(ingest.followed) < _MANY else _TICK * 3)
     raise RegistryError("the registry was replaced", code="replaced")
+
+
+def _check_budgets(connection: sqlite3.Connection, ingest: RunIngest, settings: Settings) -> None:
+    for one in ingest.followed.values():
+        one.count_work()
+        run_budget.check(connection, one)
+    day_budget.check(connection, settings, ingest.followed.values())
+
+
+def _check_claims(connection: sqlite3.Connection, ingest: RunIngest) -> None:
+    """Interrupt once each agent whose worktree another owner has claimed; it is never killed."""
+    for row, owner in db.read(connection, runs.list_lost_claims):
+        one = ingest.followed.get(row.seq)
+        if one is not None and run_interrupt.interrupt_once(one, f"claim {row.epoch}"):
+            data: dict[str, object] = {"run": row.id, "by": owner}
+            place = (row.repo_name, row.worktree_name)
+            db.transact(connection, events.record, "run.claim_lost", *place, agent_id=row.agent_id, data=data)
+
+
+def _offer_resumes(connection: sqlite3.Connection, ingest: RunIngest) -> None:
+    """Record once that the usage limit is over for which an agent waits, unless it has gone on by itself."""
+    for one in ingest.followed.values():
+        reached = usage_limit.limit_of(one.reader.state, one.reader.detail, one.row.active_at)
+        if reached is None or not usage_limit.is_over(reached):
+            continue
+        assert reached.until is not None
+        note = f"over {times.stamp(reached.until)}"
+        if not one.folder.count_lines(_NOTES, note):
+            row = one.row
+            data: dict[str, object] = {"run": row.id, "until": times.stamp(reached.until)}
+            db.transact(
+                connection,
+                events.record,
+                "run.resumable",
+                row.repo_name,
+                row.worktree_name,
+                agent_id=row.agent_id,
+                data=data,
+            )
+            one.folder.add_line(_NOTES, note)
 
 
 def _greet(ingest: RunIngest) -> None:
@@ -139,6 +194,13 @@ def _end_idle(ingest: RunIngest, minutes: int) -> None:
     """Ask the agents to end that have had nothing to do for so many minutes; 0: never."""
     for one in ingest.followed.values():
         since = one.turn_over_since
+        reached = usage_limit.limit_of(one.reader.state, one.reader.detail, one.row.active_at)
+        if (
+            reached is not None
+            and reached.until is not None
+            and times.now() < reached.until + timedelta(minutes=minutes)
+        ):
+            continue  # it is resumed then
         if minutes and since is not None and host.uptime() - since >= minutes * 60:
             run_stop.ask_to_end(one.row)
             one.turn_over_since = None  # asked again after as many minutes

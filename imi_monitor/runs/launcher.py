@@ -106,6 +106,7 @@ def start(connection: sqlite3.Connection, row: RunRow) -> None:
     """Start the agent of a run that this process has taken from the queue. A failure is the run's end, not an error."""
     folder = launch_folder.folder_of(row.id)
     try:
+        _refuse_lost_claim(connection, row)
         ways.start(folder, row.worktree_name or row.agent_id, row.cwd)
         born = folder.birth()
         if born is None:
@@ -119,6 +120,14 @@ def start(connection: sqlite3.Connection, row: RunRow) -> None:
         fail(connection, row, f"it could not be started: {why}")
         return
     adopt(connection, row, born)
+
+
+def _refuse_lost_claim(connection: sqlite3.Connection, row: RunRow) -> None:
+    """An agent without the claim on its worktree is not started: it was taken or released while the run was in the queue."""
+    owner = db.read(connection, run_claim.lost_to, row)
+    if owner is not None:
+        whose = f"{safe(owner)} has claimed" if owner else "its claim was released on"
+        raise Refused(f"{whose} {safe(row.worktree_name or '')} meanwhile", code="claim-lost")
 
 
 def adopt(connection: sqlite3.Connection, row: RunRow, born: Birth) -> None:

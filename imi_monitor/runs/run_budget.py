@@ -1,18 +1,16 @@
-"""The budget of a run: money, as its program reports it, and minutes since its start. At 80 % an event, at 100 % an interrupt.
+"""The budget of a run: money, as its program reports it or by prices, and minutes at work.
 
-An interrupt ends the turn and keeps the session. What the user says then is the consent to the same amount again.
+At 80 % there is an event, at 100 % an interrupt, too. What the user says then is the consent to the same amount again.
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 
-from imi_monitor.model import times
-from imi_monitor.model.errors import Refused
-from imi_monitor.runs import providers
+from imi_monitor.runs import run_interrupt
 from imi_monitor.runs.provider import TASK
-from imi_monitor.store import db, events
+from imi_monitor.store import db, events, run_usage
+from imi_monitor.store.run_usage import USD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from imi_monitor.store.runs import RunRow
 
 _WARN = 0.8
-_FILE = "limits"  # of the launch folder: a line for each amount that was used up
 
 
 def limits_of(row: RunRow) -> dict[str, float]:
@@ -36,14 +33,12 @@ def check(connection: sqlite3.Connection, one: FollowedRun) -> None:
     if one.row.way != TASK or one.reader.turn_over:
         return
     for unit, amount in limits_of(one.row).items():
-        used = _used(one, unit)
-        allowed = amount * (1 + one.folder.count_lines(_FILE, unit))
+        used = _used(connection, one, unit)
+        allowed = amount * (1 + run_interrupt.count(one, unit))
         if used is None or used < _WARN * allowed:
             continue
         if used >= allowed:
-            with suppress(Refused):  # it does not read any more: it has ended
-                one.folder.send(providers.by_name(one.row.program).interrupt(one.reader))
-            one.folder.add_line(_FILE, unit)
+            run_interrupt.interrupt(one, unit)
         elif (unit, allowed) not in one.warned:
             one.warned.add((unit, allowed))
         else:
@@ -54,8 +49,7 @@ def check(connection: sqlite3.Connection, one: FollowedRun) -> None:
         db.transact(connection, events.record, kind, row.repo_name, row.worktree_name, agent_id=row.agent_id, data=data)
 
 
-def _used(one: FollowedRun, unit: str) -> float | None:
-    if unit == "usd":
-        return one.reader.facts.cost_usd
-    began = times.parse(one.row.started_at)
-    return None if began is None else (times.now() - began).total_seconds() / 60
+def _used(connection: sqlite3.Connection, one: FollowedRun, unit: str) -> float | None:
+    if unit == USD:
+        return one.cost()
+    return (db.read(connection, run_usage.of_run, one.row.seq).seconds + one.worked) / 60

@@ -6,7 +6,7 @@ import os
 
 from imi_monitor import host, presence
 from imi_monitor.git import layout
-from imi_monitor.store import automatic_claims, claim_requests, db, repositories, runs
+from imi_monitor.store import automatic_claims, claim_requests, claims, db, repositories, runs
 from imi_monitor.store.claim_holder import Caller
 from imi_monitor.store.claims import ClaimRequest
 
@@ -29,6 +29,14 @@ def bind(connection: sqlite3.Connection, row: RunRow, pid: int) -> None:
     answer = claim_requests.claim(connection, row.repo_name, row.worktree_name, request(row.agent_id, row.id, pid))
     if answer.granted:
         runs.set_epoch(connection, row, answer.claim.epoch)
+
+
+def lost_to(connection: sqlite3.Connection, row: RunRow) -> str | None:
+    """Who has the claim of a run that is to start; empty: no owner has it; None: the run itself, or it needs none."""
+    if row.epoch is None or row.repo_name is None or row.worktree_name is None:
+        return None
+    claim = claims.current(connection, row.repo_name, row.worktree_name)
+    return None if claim.agent_id == row.agent_id and claim.epoch == row.epoch else claim.agent_id or ""
 
 
 def release(connection: sqlite3.Connection, row: RunRow) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from imi_monitor import host
-from imi_monitor.model import run, session_record, times
+from imi_monitor.model import price, run, session_record, times
 from imi_monitor.model.agent import DEAD, EXACT, FAILED, PLANNING, UNKNOWN, WORKING, Agent, AgentEvent, Truth
 from imi_monitor.model.run import ALIVE, CRASHED, Question
 from imi_monitor.model.session_record import SessionRecord
@@ -22,7 +22,7 @@ from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_f
 from imi_monitor.runs.launch_folder import ProcessEnd
 from imi_monitor.runs.report_observer import ReportObserver
 from imi_monitor.runs.run_checkpoint import MESSAGES, CheckpointClock
-from imi_monitor.store import checkpoints, db, runs, session_writer
+from imi_monitor.store import checkpoints, db, run_usage, runs, session_writer
 from imi_monitor.store.runs import RunRow
 
 _SLICE = 1 << 20
@@ -30,6 +30,8 @@ _FACTS_SECONDS = 2.0  # that growing numbers may be behind in the registry
 _LONGEST_LINE = 16 << 20
 _MOST_ERRORS = 1 << 20
 _MANY = 10
+_LONGEST_STEP = 5.0  # seconds between two looks at what an agent does that count as its work
+_WORK_SECONDS = 60.0  # of work without a record that are recorded alone
 _BATCH_SECONDS = 0.7  # of many streams, one that has just said something is read again after so long, with more
 
 
@@ -47,12 +49,13 @@ class _News:
     end: ProcessEnd | None  # the process is gone and its output is read to the end
     whole: bool  # also what the run and its session are now, not only what happened
     checkpoint: tuple[str, dict[str, object]] | None = None
+    worked: float = 0.0  # seconds at work that are not recorded yet
 
 
 class FollowedRun:
     """One run and the reader of its output, which has taken in everything before `position`."""
 
-    def __init__(self, row: RunRow, every: int = 0) -> None:
+    def __init__(self, row: RunRow, every: int = 0, prices: Mapping[str, str] | None = None) -> None:
         """`every`: the number of messages between two checkpoints."""
         self.row = row
         self._every = every
@@ -65,6 +68,9 @@ class FollowedRun:
         self.next_read = 0.0
         self.reports = ReportObserver(row)
         self.warned: set[tuple[str, float]] = set()  # of its budget
+        self.worked = 0.0  # seconds at work that are not recorded yet
+        self._prices = prices or {}
+        self._counted_at: float | None = None
         self._recorded: tuple[object, ...] | None = None
         self._unrecorded = False  # lines were recorded since the session's facts
         self._whole_at = 0.0
@@ -112,7 +118,8 @@ class FollowedRun:
         now = (self.reader.session, self.reader.state, self.reader.detail, self.reader.turn_over)
         changed = now != self._recorded
         self._unrecorded = self._unrecorded or self.position != before
-        whole = changed or end is not None or (self._unrecorded and time.monotonic() >= self._whole_at + _FACTS_SECONDS)
+        late = self._unrecorded and time.monotonic() >= self._whole_at + _FACTS_SECONDS
+        whole = changed or late or end is not None or self.worked > _WORK_SECONDS
         self._clock.note(events)
         due = self._clock.due(self.reader.state, over=end is not None)
         if self.position == before and not whole:
@@ -125,7 +132,8 @@ class FollowedRun:
         self._note_rest()
         record = self._session_record(events, end, only_acts=not whole) if whole or events else None
         checkpoint = (due, self._clock.make(self.row, self.reader)) if due else None
-        return _News(before, self.position, lines, record, asked, closed, events, end, whole, checkpoint)
+        worked, self.worked = (self.worked, 0.0) if whole else (0.0, self.worked)
+        return _News(before, self.position, lines, record, asked, closed, events, end, whole, checkpoint, worked)
 
     def _read(self) -> bytes:
         data = self.folder.read_output(self.position, _SLICE)
@@ -138,6 +146,17 @@ class FollowedRun:
             self.turn_over_since = None
         elif self.turn_over_since is None:
             self.turn_over_since = host.uptime()
+
+    def count_work(self) -> None:
+        """Add the time since the last call, if the agent worked; a pause of the machine or of this process is not work."""
+        now, before = time.monotonic(), self._counted_at
+        self._counted_at = now
+        if before is not None and not self.reader.turn_over and self.reader.state in (None, *WORKING):
+            self.worked += min(now - before, _LONGEST_STEP)
+
+    def cost(self) -> float | None:
+        """Dollars so far, as the program reports them or by the prices; None: unknown."""
+        return price.cost(self.reader.facts, self._prices)
 
     def forget_recorded(self) -> None:
         """Record everything again that is not a line: another reader was faster, and may know less."""
@@ -193,8 +212,11 @@ def _size(path: str, root: str | None) -> int | None:
 class RunIngest:
     """Follows all runs of one registry that are not over."""
 
-    def __init__(self, connection: sqlite3.Connection, checkpoint_every: int = 0) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, checkpoint_every: int = 0, prices: Mapping[str, str] | None = None
+    ) -> None:
         self.checkpoint_every = checkpoint_every
+        self._prices = prices
         self.connection = connection
         self.followed: dict[int, FollowedRun] = {}
         self._version: tuple[object, int] | None = None  # of the registry, when the open runs were listed
@@ -245,7 +267,7 @@ class RunIngest:
         for seq, row in alive.items():
             known = self.followed.get(seq)
             if known is None:
-                known = self.followed[seq] = FollowedRun(row, self.checkpoint_every)
+                known = self.followed[seq] = FollowedRun(row, self.checkpoint_every, self._prices)
                 position = db.read(self.connection, runs.offset, seq)[0]
                 if position:
                     known.read_recorded(position)
@@ -271,6 +293,7 @@ def _record_one(connection: sqlite3.Connection, one: FollowedRun, found: _News) 
     if found.whole:
         detail = session_record.stored_text(one.reader.detail)
         runs.record_progress(connection, row, one.reader.session, one.reader.state, detail)
+        _record_usage(connection, one, found.worked)
     if found.checkpoint is not None:
         kind, state = found.checkpoint
         number = checkpoints.add(connection, row, kind, found.position, state)
@@ -280,6 +303,13 @@ def _record_one(connection: sqlite3.Connection, one: FollowedRun, found: _News) 
     if found.end is not None:
         now = runs.by_id(connection, row.id) or row  # the intent to stop it may be new
         end_run(connection, now, one.reader.state, one.reader.detail, found.end.code)
+
+
+def _record_usage(connection: sqlite3.Connection, one: FollowedRun, worked: float) -> None:
+    facts = one.reader.facts
+    known = [number for number in (facts.tokens_in, facts.tokens_out) if number is not None]
+    tokens = sum(known) if known else None
+    run_usage.add(connection, one.row, one.cost(), tokens, worked, whole_session=one.reader.counts_session)
 
 
 def end_run(

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from imi_monitor import host
 from imi_monitor.fast import json_writer
@@ -16,6 +17,9 @@ from imi_monitor.model import run, times
 from imi_monitor.model.agent import RESTING
 from imi_monitor.model.run import ALIVE, OPEN, PLACES, QUEUED, STARTING, Question, RunVerdict
 from imi_monitor.store import item_moves
+
+if TYPE_CHECKING:
+    from imi_monitor.model.usage_limit import UsageLimit
 
 _OPEN = ", ".join(f"'{one}'" for one in OPEN)
 _PLACES = ", ".join(f"'{one}'" for one in PLACES)
@@ -56,6 +60,7 @@ class RunRow:
     started_at: str | None
     active_at: str | None
     ended_at: str | None
+    archive: str | None
 
     @property
     def short(self) -> str:
@@ -70,7 +75,14 @@ class RunRow:
         """The word for what it does; a process that is gone is not shown as alive before its end is recorded."""
         active = times.parse(self.active_at)
         silent = None if active is None else (times.now() - active).total_seconds()
-        return run.shown_state(self.status, self.state, silent)
+        return run.shown_state(self.status, self.state, silent, limited=self.usage_limit is not None)
+
+    @property
+    def usage_limit(self) -> UsageLimit | None:
+        """The limit of its program that ended its last turn."""
+        from imi_monitor.model import usage_limit
+
+        return usage_limit.limit_of(self.state, self.detail, self.ended_at or self.active_at)
 
 
 _COLUMNS = ", ".join(RunRow.__dataclass_fields__)
@@ -171,21 +183,27 @@ def place_in_queue(connection: sqlite3.Connection, one: RunRow) -> int:
     return int(row[0])
 
 
-def take_next(connection: sqlite3.Connection, at_once: int) -> RunRow | None:
-    """Take the first queued run for this process to start, if fewer than `at_once` runs have a place.
+def count_places(connection: sqlite3.Connection, since: str) -> tuple[int, int]:
+    """The runs of this machine that have a place, and how many of them started after the moment `since`.
 
     A run has a place from its start to the end of its turn: one without work waits for its user and takes no place.
     """
-    here = host.hostname()
-    busy = connection.execute(
-        f"SELECT count(*) FROM runs WHERE status IN ({_PLACES}) AND host = ?"
+    row = connection.execute(
+        f"SELECT count(*), coalesce(sum(started_at IS NULL OR started_at > ?), 0) FROM runs"
+        f" WHERE status IN ({_PLACES}) AND host = ?"
         f" AND (status = '{STARTING}' OR state IS NULL OR state NOT IN ({_RESTING}))",
-        (here,),
-    ).fetchone()[0]
+        (since, host.hostname()),
+    ).fetchone()
+    return int(row[0]), int(row[1])
+
+
+def take_next(connection: sqlite3.Connection, at_once: int) -> RunRow | None:
+    """Take the first queued run for this process to start, if fewer than `at_once` runs have a place."""
+    here = host.hostname()
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM runs WHERE status = ? AND host = ? ORDER BY seq LIMIT 1", (QUEUED, here)
     ).fetchone()
-    if row is None or busy >= at_once:
+    if row is None or count_places(connection, "")[0] >= at_once:
         return None
     one = RunRow(*row)
     _own(connection, one.seq)
@@ -222,6 +240,26 @@ def mark_alive(connection: sqlite3.Connection, one: RunRow, pid: int, pid_starte
         (ALIVE, boot, pid, pid_started, now, now, one.seq, STARTING),
     ).rowcount
     return bool(changed)
+
+
+def list_lost_claims(connection: sqlite3.Connection) -> list[tuple[RunRow, str]]:
+    """The living runs of this machine whose worktree another owner has claimed since, with that owner."""
+    columns = ", ".join(f"r.{name}" for name in RunRow.__dataclass_fields__)
+    rows = connection.execute(
+        f"SELECT c.agent_id, {columns} FROM runs AS r JOIN claims AS c USING (repo_name, worktree_name)"
+        " WHERE r.status = ? AND r.host = ? AND c.agent_id IS NOT NULL AND c.agent_id <> r.agent_id AND c.epoch > r.epoch",
+        (ALIVE, host.hostname()),
+    )
+    return [(RunRow(*row[1:]), str(row[0])) for row in rows]
+
+
+def find_open_session(connection: sqlite3.Connection, one: RunRow) -> RunRow | None:
+    """An open run that works on the session of this one."""
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM runs WHERE session = ? AND program = ? AND seq <> ? AND status IN ({_OPEN}) LIMIT 1",
+        (one.session, one.program, one.seq),
+    ).fetchone()
+    return None if row is None else RunRow(*row)
 
 
 def set_epoch(connection: sqlite3.Connection, one: RunRow, epoch: int) -> None:

@@ -553,6 +553,27 @@ CREATE UNIQUE INDEX items_by_content ON items (coalesce(repo_name, ''), coalesce
 CREATE INDEX tasks_by_task ON tasks (task_id);
 """
 
+# Version 14: what runs have used by day, the budgets of the days, and the archive of a run's folder.
+_RUN_USAGE = """
+CREATE TABLE run_usage (
+    run INTEGER NOT NULL,
+    day TEXT NOT NULL,
+    usd REAL,
+    tokens INTEGER,
+    seconds REAL NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, day)
+) WITHOUT ROWID;
+CREATE INDEX run_usage_by_day ON run_usage (day);
+CREATE TABLE day_budgets (
+    day TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    granted INTEGER NOT NULL DEFAULT 0,
+    warned REAL NOT NULL DEFAULT 0,
+    PRIMARY KEY (day, unit)
+) WITHOUT ROWID;
+ALTER TABLE runs ADD COLUMN archive TEXT;
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -568,6 +589,7 @@ MIGRATIONS: tuple[str, ...] = (
     _CHECKPOINTS,
     _CONTEXTS,
     _ITEMS,
+    _RUN_USAGE,
 )
 
 VERSION = len(MIGRATIONS)

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from textual.content import Content
 
-from imi_monitor.model import agent_text, attention, columns
+from imi_monitor.model import agent_text, attention, columns, usage_limit
 from imi_monitor.model.agent import EXACT, GUESS, PLANNING, WORKING, Agent, Truth
 from imi_monitor.model.snapshot import NOT_LOOKED_FOR, UNKNOWN_CLAIM, Snapshot, Worktree
 from imi_monitor.model.state_words import (
@@ -20,6 +20,7 @@ from imi_monitor.model.state_words import (
     FAILED,
     IDLE,
     INTRUDES,
+    LIMITED,
     QUEUED,
     READY,
     STALLED,
@@ -35,6 +36,7 @@ SIGNS = {
     ASKS: ("◆", "$agent-asks"),
     INTRUDES: ("⚠", "$agent-intrudes"),
     FAILED: ("!", "$agent-failed"),
+    LIMITED: ("◷", "$agent-asks"),
     DEAD: ("✗", "$agent-dead"),
     STALLED: ("◌", "$agent-asks"),
     SUSPENDED: ("‖", "$agent-suspended"),
@@ -104,6 +106,9 @@ def _activity(agent: Agent, *, short: bool) -> Content:
         return _intruding(agent, short=short)
     if standing == FAILED:
         return _headed(FAILED, "$agent-failed", agent.truth.detail or "for an unknown reason", "", short=short)
+    reached = attention.usage_limit_of(agent)
+    if reached is not None:
+        return _headed(LIMITED, "$agent-asks", usage_limit.words(reached).removeprefix("limited "), "", short=short)
     if standing == DEAD:
         return _headed(DEAD, "$agent-dead", _last_words(agent), MUTED, short=short)
     if standing == WORKS or (standing == SUSPENDED and agent.state in WORKING):

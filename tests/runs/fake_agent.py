@@ -5,8 +5,9 @@
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
 [[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
-[[complain]] writes to its standard error; only Claude: [[fetch]] reads a page, [[write]] writes a file, [[spend]] reports a
-cost. Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0.
+[[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour; only Claude: [[fetch]] reads a page,
+[[write]] writes a file, [[spend]] reports a cost, [[pause]] waits a moment for the end of a limit and goes on by itself.
+Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0; of limits from reports about them.
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ class FakeAgent:
         return found
 
     def act(self, prompt: str) -> str:
-        """Do what the prompt says; returns completed or interrupted."""
+        """Do what the prompt says; returns completed, interrupted or limited."""
         for mark in re.findall(r"\[\[(\w+)\]\]", prompt):
+            if mark == "limit":
+                return "limited"
             if getattr(self, f"do_{mark}")():
                 return "interrupted"
         self.say("Hello.")
@@ -149,6 +152,7 @@ class FakeClaude(FakeAgent):
         if "--session-id" in given and known:
             sys.exit(f"Error: Session ID {self.session} is already in use.")
         self.mode = given.get("--permission-mode", "default")
+        self.cost = 0.0
 
     def serve(self) -> None:
         while True:
@@ -171,12 +175,17 @@ class FakeClaude(FakeAgent):
         prompt = message["message"]["content"]
         end = self.act(prompt if isinstance(prompt, str) else prompt[0]["text"])
         usage = {"fake": {"inputTokens": 10, "outputTokens": 5}}
-        if end == "interrupted":
+        if end == "limited":
+            self.limit(3600)
+            text = "You've hit your limit · resets 2pm (Europe/Berlin)"
+            self.emit("result", {"subtype": "success", "is_error": True, "result": text, "modelUsage": usage})
+        elif end == "interrupted":
             content = [{"type": "text", "text": "[Request interrupted by user]"}]
             self.emit("user", {"message": {"role": "user", "content": content}, "parent_tool_use_id": None})
             self.emit("result", {"subtype": "error_during_execution", "is_error": True, "modelUsage": usage})
         else:
-            result = {"subtype": "success", "is_error": False, "result": "Hello.", "total_cost_usd": 0.01}
+            self.cost += 0.01
+            result = {"subtype": "success", "is_error": False, "result": "Hello.", "total_cost_usd": self.cost}
             self.emit("result", {**result, "modelUsage": usage, "permission_denials": []})
 
     def emit(self, kind: str, record: Record) -> None:
@@ -221,6 +230,17 @@ class FakeClaude(FakeAgent):
         self.reply(message)
         return bool(message.get("request", {}).get("subtype") == "interrupt")
 
+    def limit(self, seconds: int) -> None:
+        info = {"status": "rejected", "resetsAt": int(time.time()) + seconds, "rateLimitType": "five_hour"}
+        self.out({"type": "rate_limit_event", "rate_limit_info": info, "session_id": self.session})
+
+    def do_pause(self) -> bool:
+        self.limit(3600)
+        while not os.path.exists(os.path.join(os.environ["HOME"], "limit-over")):
+            time.sleep(0.02)
+        self.say("on it again")
+        return False
+
     def do_write(self) -> bool:
         """Write a file with the tool for it."""
         path = os.path.join(os.getcwd(), "made.txt")
@@ -232,11 +252,15 @@ class FakeClaude(FakeAgent):
         self.emit("user", {"message": {"role": "user", "content": content}, "parent_tool_use_id": None})
         return False
 
-    def do_spend(self) -> bool:
+    def do_spend(self, usd: float = 0.01) -> bool:
         """End a turn that has cost as much again, and go on with the next one."""
-        result = {"subtype": "success", "is_error": False, "result": "Hello.", "total_cost_usd": 0.02}
+        self.cost += usd
+        result = {"subtype": "success", "is_error": False, "result": "Hello.", "total_cost_usd": self.cost}
         self.emit("result", {**result, "modelUsage": {}, "permission_denials": []})
         return False
+
+    def do_dear(self) -> bool:
+        return self.do_spend(0.03)
 
     def do_fetch(self) -> bool:
         block = {"type": "tool_use", "id": "toolu_fetch", "name": "WebFetch", "input": {"url": "https://a.org/B c?"}}
@@ -385,8 +409,23 @@ class FakeCodex(FakeAgent):
         self.reply(message, {"turn": {"id": self.turn, "status": "inProgress"}})
         self.notify("turn/started", {"turn": {"id": self.turn, "status": "inProgress"}})
         self.item("completed", {"type": "userMessage", "content": [{"type": "text", "text": prompt}]})
-        end = self.act(prompt)
-        self.notify("turn/completed", {"turn": {"id": self.turn, "status": end, "error": None}})
+        end, error = self.act(prompt), None
+        used = {
+            "inputTokens": 1_100_000,
+            "cachedInputTokens": 100_000,
+            "outputTokens": 100_000,
+            "totalTokens": 1_200_000,
+        }
+        self.notify("thread/tokenUsage/updated", {"tokenUsage": {"total": used, "last": used}})
+        if end == "limited":
+            windows = {
+                "primary": {"usedPercent": 100, "resetsAt": int(time.time()) + 3600},
+                "secondary": {"usedPercent": 7},
+            }
+            self.notify("account/rateLimits/updated", {"rateLimits": windows})
+            error = {"message": "You've hit your usage limit.", "codexErrorInfo": "usageLimitExceeded"}
+            end = "failed"
+        self.notify("turn/completed", {"turn": {"id": self.turn, "status": end, "error": error}})
 
     def reply(self, message: Record, result: Record) -> None:
         self.out({"id": message["id"], "result": result})
@@ -444,6 +483,10 @@ class FakeAcp(FakeAgent):
                 self.begin(message, params.get("sessionId"))
             elif message.get("method") == "session/prompt":
                 end = self.act(params["prompt"][0]["text"])
+                if end == "limited":
+                    said = "You have exhausted your capacity on this model. Your quota will reset after 59m60s."
+                    self.out({"id": message["id"], "error": {"code": 429, "message": said}})
+                    continue
                 self.reply(message, {"stopReason": "cancelled" if end == "interrupted" else "end_turn"})
 
     def begin(self, message: Record, loaded: str | None) -> None:

@@ -7,7 +7,7 @@ from imi_monitor.actions.runs import run_lookup
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import MOST_PROMPT, NO, YES
 from imi_monitor.model.text import safe
-from imi_monitor.runs import launch_folder, providers, window_input
+from imi_monitor.runs import day_budget, launch_folder, providers, window_input
 from imi_monitor.runs.provider import WINDOW
 from imi_monitor.store import db, runs
 
@@ -98,8 +98,9 @@ class SayAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         text = _text(request)
         row = run_lookup.find_run(context, request.text("name"))
+        granted = day_budget.grant(context.connection, context.settings)
         say(context, row, text)
-        return Outcome([f"sent to {row.short}: {safe(text, 200)}"], {"run": row.id, "text": text})
+        return Outcome([*granted, f"sent to {row.short}: {safe(text, 200)}"], {"run": row.id, "text": text})
 
 
 class InterruptAction(Action):

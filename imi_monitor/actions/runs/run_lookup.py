@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Argument
-from imi_monitor.model import names
+from imi_monitor.model import names, times, usage_limit
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.runs import follower, job_log
@@ -80,4 +80,7 @@ def run_data(one: RunRow, asks: list[AskRow] | None = None) -> dict[str, object]
         {"id": each.id, "tool": each.tool, "text": each.text, "asked_at": each.asked_at} for each in asks or []
     ]
     shown["job_log"] = job_log.path(one)
+    reached = one.usage_limit
+    shown["limit"] = None if reached is None else usage_limit.words(reached)
+    shown["limited_until"] = None if reached is None or reached.until is None else times.stamp(reached.until)
     return {**plain, "shown_state": one.shown_state, **shown, "asks": questions}

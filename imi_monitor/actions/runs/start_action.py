@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
+from imi_monitor import host
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_action, claim_options, ownership
 from imi_monitor.actions.mcp import agent_servers
 from imi_monitor.actions.runs import fresh_session, run_lookup, run_worktree
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.git import layout
-from imi_monitor.model import names
+from imi_monitor.model import names, price
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, MOST_PROMPT, PLAN, QUEUED
 from imi_monitor.model.text import count, safe
 from imi_monitor.runs import (
+    day_budget,
     follower,
     launch_folder,
     launcher,
@@ -30,7 +32,8 @@ from imi_monitor.runs import (
 )
 from imi_monitor.runs.provider import TASK, WINDOW, Spec
 from imi_monitor.runs.run_plan import RUN_VARIABLE
-from imi_monitor.store import checkpoints, db, runs
+from imi_monitor.store import checkpoints, db, runs, sessions
+from imi_monitor.store.run_usage import MINUTES, USD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.claim_requests import ClaimAnswer
     from imi_monitor.store.runs import RunRow
 
+_BY_MEMORY = ", or memory is free (set runs.at_once to decide it yourself)"
 _GO_ON = "Your last turn was interrupted. Look at what is done, then go on."
 _MODES = (
     Option(ASK, "ask for what the program asks for (default)", label="Ask first"),
@@ -57,6 +61,9 @@ _WAY = Option(
     choices=provider.WAYS,
 )
 _WINDOWS = {"tmux": "window of tmux", "zellij": "tab of Zellij", "dtach": "terminal of dtach"}
+_OVER_BUDGET = Option(
+    "over-budget", "start it although the budget of the day is used up, and allow the same amount again"
+)
 _FRESH = Option("fresh", "with a new session that begins with what the last checkpoint says, not with the old session")
 _OPTIONS = (
     Option("prompt", "what the agent is to do", value="TEXT", needed=True),
@@ -70,6 +77,7 @@ _OPTIONS = (
     *_MODES,
     Option("budget", "interrupt it when it has cost so much, where its program reports money", value="USD"),
     Option("minutes", "interrupt it when it has worked for so long", value="N", number=True),
+    _OVER_BUDGET,
     Option("label", "labels of the run: area=docs,team=core", value="K=V"),
     Option("continue", "resume the session of this run, or of the newest", value="RUN", optional_value=True),
     _FRESH,
@@ -156,7 +164,7 @@ class ResumeAction(Action):
     in_menus = True
     requires = ("folder",)
     arguments = (run_lookup.MAYBE_RUN,)
-    options = (Option("prompt", "what to do next", value="TEXT"), _PROMPT_FILE, _WAY, _FRESH)
+    options = (Option("prompt", "what to do next", value="TEXT"), _PROMPT_FILE, _WAY, _FRESH, _OVER_BUDGET)
     dialog_options = ("prompt", "fresh")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
@@ -241,8 +249,9 @@ def _look(context: Context, request: Request, name: str) -> None:
     way = TASK if _holder(request, wanted) is None else WINDOW
     provider.launch_of(wanted, spec, way, "")  # refuses what it cannot do
     _labels(request)
-    if _budget(request, name) and way == WINDOW:
+    if _budget(context, request, name) and way == WINDOW:
         raise UsageError("--budget and --minutes need --way task: in a window you see what it does", code="bad-option")
+    _refuse_used_up(context, request)
     claim_options.short_text(request, "task")
     agent = request.text("as")
     problem = names.agent_problem(agent) if agent is not None else None
@@ -325,29 +334,60 @@ def _begin(
         base=_head(found),
         task=request.text("task"),
         labels=_labels(request),
-        budget=_budget(request, name) or (run_budget.limits_of(before) if before else {}),
+        budget=_budget(context, request, name)
+        or (run_budget.limits_of(before) if before else _usual_budget(context, name, holder)),
         resumed_from=before.id if before else None,
         parent=os.environ.get(RUN_VARIABLE),
     )
+    if request.flag("over-budget"):
+        day_budget.grant(context.connection, context.settings)
     row = launcher.begin(context.connection, plan)
-    launcher.start_queued(context.connection, run_limit.at_once(context.settings))
+    launcher.start_queued(context.connection, run_limit.at_once(context.connection, context.settings))
     follower.ensure(context.database)
     return _outcome(context, row.id, plan)
 
 
-def _budget(request: Request, program: str) -> dict[str, float]:
+def _budget(context: Context, request: Request, program: str) -> dict[str, float]:
+    """What --budget and --minutes give."""
     text, minutes = request.text("budget"), request.number("minutes")
-    found = {} if not minutes else {"minutes": float(minutes)}
-    if text is not None:
-        try:
-            found["usd"] = float(text.removeprefix("$"))
-        except ValueError:
-            found["usd"] = 0.0
-        if not 0 < found["usd"] < 1e6:
-            raise UsageError(f"--budget {safe(text, 40)!r} is no amount of money: give it as 5.00", code="bad-option")
-        if not providers.by_name(program).reports_cost:
-            raise UsageError(f"{program} does not report what it costs: use --minutes", code="bad-option")
-    return found
+    found = {} if not minutes else {MINUTES: float(minutes)}
+    if text is None:
+        return found
+    usd = price.amount(text)
+    if usd is None:
+        raise UsageError(f"--budget {safe(text, 40)!r} is no amount of money: give it as 5.00", code="bad-option")
+    if not _knows_cost(context, program, request.text("model")):
+        raise UsageError(
+            f"{program} does not report what it costs: use --minutes, or set the price of its model in [runs.prices]",
+            code="bad-option",
+        )
+    return {**found, USD: usd}
+
+
+def _usual_budget(context: Context, program: str, holder: dict[str, str] | None) -> dict[str, float]:
+    """What the settings give to a run without a budget of its own."""
+    if holder is not None:
+        return {}
+    minutes, usd = context.settings.number("runs.minutes"), price.amount(context.settings.text("runs.budget"))
+    found = {MINUTES: float(minutes)} if minutes else {}
+    return {**found, USD: usd} if usd is not None and _knows_cost(context, program, None) else found
+
+
+def _knows_cost(context: Context, program: str, model: str | None) -> bool:
+    """Whether its program reports money, or there is a price; a model that is not named here may turn out to have none."""
+    prices = context.settings.table("runs.prices")
+    priced = bool(prices) and (model is None or price.of_model(prices, model) is not None)
+    return priced or providers.by_name(program).reports_cost
+
+
+def _refuse_used_up(context: Context, request: Request) -> None:
+    """Refuse a start while the budget of the day is used up; with --over-budget the same amount is allowed again."""
+    used_up = day_budget.list_used_up(context.connection, context.settings)
+    if used_up and not request.flag("over-budget"):
+        raise Refused(
+            f"{day_budget.sentence(used_up)}: --over-budget starts it all the same and allows that amount again",
+            code="over-budget",
+        )
 
 
 def _claimed(context: Context, request: Request, found: Target | None, agent: str, spec: Spec) -> bool:
@@ -382,10 +422,20 @@ def _outcome(context: Context, run_id: str, plan: RunPlan) -> Outcome:
     if row.status == QUEUED:
         place = db.read(context.connection, runs.place_in_queue, row)
         data["place"] = place
-        return Outcome([f"{row.short} waits in the queue, place {place}: {row.program}{where}"], data)
+        data["waits_for"] = why = _waits_for(context)
+        return Outcome(
+            [f"{row.short} waits in the queue, place {place}: {row.program}{where}", f"starts when {why}"], data
+        )
     lines = [f"{row.short} started: {row.agent_id}{where}", f"folder  {safe(row.folder)}"]
     warnings = [f"it may act without asking: {safe(' '.join(plan.launch.dangerous))}"] if plan.launch.dangerous else []
     return Outcome([*lines, f"follow  imi logs {row.short} -f"], data, warnings=warnings)
+
+
+def _waits_for(context: Context) -> str:
+    used_up = day_budget.list_used_up(context.connection, context.settings)
+    if used_up:
+        return f"the day ends, or you allow more: {day_budget.sentence(used_up)}"
+    return "one of those that work has ended its turn" + ("" if context.settings.number("runs.at_once") else _BY_MEMORY)
 
 
 def resume(context: Context, request: Request, name: str | None, default: str = _GO_ON) -> Outcome:
@@ -398,6 +448,7 @@ def resume(context: Context, request: Request, name: str | None, default: str = 
         raise Refused(
             f"{before.short} left {shown} behind: end them with `imi stop {before.short}`", code="left-behind"
         )
+    _refuse_used_up(context, request)
     words = _prompt(request)
     spec = launcher.spec_of(before, "")
     found = None
@@ -406,6 +457,8 @@ def resume(context: Context, request: Request, name: str | None, default: str = 
     elif not os.path.isdir(before.cwd):
         raise Refused(f"its folder {safe(before.cwd)} is gone: start it anew", code="missing")
     fresh = request.flag("fresh") or _has_lost_session(context, before)
+    if not fresh:
+        _refuse_two_writers(context, before)
     program = provider.find_program(providers.by_name(before.program))
     again = Spec(
         program=program,
@@ -419,6 +472,21 @@ def resume(context: Context, request: Request, name: str | None, default: str = 
         tools=_tools(context, run_id),
     )
     return _begin(context, request, before.program, again, found, before)
+
+
+def _refuse_two_writers(context: Context, before: RunRow) -> None:
+    """Refuse a session that another process has open: of another run, or started without imi."""
+    other = db.read(context.connection, runs.find_open_session, before)
+    if other is not None:
+        raise Refused(
+            f"the session of {before.short} goes on in {other.short} ({other.shown_state}): `imi say {other.short} TEXT`",
+            code="two-writers",
+        )
+    for one in db.read(context.connection, sessions.find_by_prefix, f"{before.program}:{before.session}"):
+        if one.ended_at is None and host.is_alive(one.host, one.boot, one.pid, one.pid_started):
+            raise Refused(
+                f"the session of {before.short} is open in process {one.pid}: end that first", code="two-writers"
+            )
 
 
 def _has_lost_session(context: Context, before: RunRow) -> bool:

@@ -16,6 +16,8 @@ from imi_monitor.sources.agents import fields
 class StreamReader:
     """Subclasses define `add_record` and the state; `open` and `close` note the questions."""
 
+    counts_session = False  # whether its tokens are those of the session, of which earlier processes have a part
+
     def __init__(self) -> None:
         self.session: str | None = None  # the program's own id, once the output names it
         self.asks: dict[str, Question] = {}  # open questions by id, oldest first

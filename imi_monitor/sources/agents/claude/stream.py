@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from imi_monitor.model import usage_limit
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, WAITING, AgentEvent, SessionFacts
 from imi_monitor.model.run import NO, YES, Question
 from imi_monitor.sources.agents import fields
@@ -25,6 +26,7 @@ class ClaudeStream(StreamReader):
         self._result: tuple[str, str | None] | None = None  # (state, detail) of the last turn, once it is over
         self._cost: float | None = None
         self._result_tokens: tuple[int, int, int] | None = None
+        self._limit: str | None = None  # the reason, while its requests are rejected for a usage limit
 
     def add_record(self, record: JsonObject, position: int, at: str) -> None:
         kind = record.get("type")
@@ -38,6 +40,8 @@ class ClaudeStream(StreamReader):
             self._ask(record, position, at)
         elif kind == "control_cancel_request":
             self.close(str(record.get("request_id")))
+        elif kind == "rate_limit_event":
+            self._limited(fields.table(record.get("rate_limit_info")))
 
     @property
     def state(self) -> str | None:
@@ -45,6 +49,8 @@ class ClaudeStream(StreamReader):
             return WAITING
         if self._result is not None:
             return self._result[0]
+        if self._limit is not None:
+            return FAILED  # it may wait for the end of the limit within its turn and go on by itself
         found = self._reducer.evidence()
         return found.state if found is not None else None
 
@@ -52,8 +58,8 @@ class ClaudeStream(StreamReader):
     def detail(self) -> str | None:
         if self.asks:
             return next(iter(self.asks.values())).text
-        if self._result is not None:
-            return self._result[1]
+        if self._result is not None or self._limit is not None:
+            return self._result[1] if self._result is not None else self._limit
         found = self._reducer.evidence()
         return str(found.tool) if found is not None and found.tool is not None else None
 
@@ -74,6 +80,8 @@ class ClaudeStream(StreamReader):
             record["toolUseResult"] = record["tool_use_result"]
         if not record["isSidechain"]:
             self._result = None
+        if record.get("type") == "assistant" and record.get("isApiErrorMessage") is not True and "error" not in record:
+            self._limit = None  # the model answers
         for block in records.rows(fields.table(record.get("message")).get("content")):
             asked = self._calls.get(str(block.get("tool_use_id")))
             if asked is not None:
@@ -109,12 +117,22 @@ class ClaudeStream(StreamReader):
         if asked is None:
             self.events.append(AgentEvent("waits", f"{ident}:waits", at, text, tool))
 
+    def _limited(self, info: JsonObject) -> None:
+        """It says before each request how much of the limit is used; a rejection stands until the next answer."""
+        if _is_rejected(info):
+            self._limit = usage_limit.sentence(usage_limit.of_seconds(info.get("resetsAt")))
+        elif info:
+            self._limit = None
+
     def _end_turn(self, record: JsonObject, at: str) -> None:
         self.session = records.session_id(record.get("session_id")) or self.session
         state, detail = _outcome(record)
         found = self._reducer.evidence()
         if state == FAILED and found is not None and found.state == CANCELLED:
             state, detail = CANCELLED, found.detail
+        if state == FAILED and self._limit is not None:
+            detail = self._limit
+        self._limit = None
         self._result = (state, detail)
         cost = record.get("total_cost_usd")
         self._cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else self._cost
@@ -125,6 +143,12 @@ class ClaudeStream(StreamReader):
             return  # its interrupt is an event already
         ident = fields.text(record.get("uuid"), 200) or f"result:{at}"
         self.events.append(AgentEvent(state, f"{ident}:{state}", at, detail))
+
+
+def _is_rejected(info: JsonObject) -> bool:
+    """Also where the extra usage that a user pays for is used up."""
+    extra = info.get("isUsingOverage") is True and info.get("overageStatus") == "rejected"
+    return info.get("status") == "rejected" or extra
 
 
 def _outcome(record: JsonObject) -> tuple[str, str | None]:

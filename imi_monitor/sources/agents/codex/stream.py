@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from imi_monitor.model import usage_limit
 from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, AgentEvent, SessionFacts, ToolCall
 from imi_monitor.model.run import NO, YES, Question
 from imi_monitor.sources.agents import fields
@@ -20,6 +21,8 @@ _TOOLS = ("commandExecution", "fileChange", "mcpToolCall", "webSearch")
 class CodexStream(StreamReader):
     """Reads the JSON-RPC messages of `codex app-server` on its standard output."""
 
+    counts_session = True
+
     def __init__(self) -> None:
         super().__init__()
         self.turn: str | None = None  # the running turn
@@ -33,6 +36,7 @@ class CodexStream(StreamReader):
         self._files: dict[str, None] = {}
         self._tokens: Payload = {}
         self._window: int | None = None
+        self._limits: Payload = {}  # how much of each usage limit is used, and when it begins anew
         self._handlers: dict[str, Callable[[Payload, str], None]] = {
             "turn/started": self._begin,
             "turn/completed": self._end,
@@ -40,6 +44,7 @@ class CodexStream(StreamReader):
             "item/completed": self._item_ended,
             "thread/tokenUsage/updated": self._count,
             "error": self._error,
+            "account/rateLimits/updated": self._limited,
         }
 
     def add_record(self, record: Payload, position: int, at: str) -> None:
@@ -107,7 +112,7 @@ class CodexStream(StreamReader):
     def _end(self, params: Payload, at: str) -> None:
         turn = fields.table(params.get("turn"))
         state = _ENDS.get(str(turn.get("status")), FAILED)
-        self._detail = error_text(turn["error"]) if turn.get("error") else None
+        self._detail = self._reason(error_text(turn["error"]), at) if turn.get("error") else None
         self._state, self.turn = state, None
         for ident in list(self.asks):
             self.close(ident)
@@ -155,6 +160,19 @@ class CodexStream(StreamReader):
     def _error(self, params: Payload, at: str) -> None:
         if params.get("willRetry") is True:
             self._detail = f"retrying: {error_text(params.get('error'))}"
+
+    def _limited(self, params: Payload, at: str) -> None:
+        self._limits = fields.table(params.get("rateLimits")) or self._limits
+
+    def _reason(self, text: str | None, at: str) -> str | None:
+        """Why the turn failed; of a usage limit the end that the server gives as a number."""
+        if text is None or usage_limit.said_in(text, at) is None:
+            return text
+        windows = [fields.table(self._limits.get(name)) for name in ("primary", "secondary")]
+        full = [one for one in windows if (fields.number(one.get("usedPercent")) or 0) >= 100]
+        used_up = [usage_limit.of_seconds(one.get("resetsAt")) for one in full]
+        ends = [one for one in used_up if one is not None]
+        return usage_limit.sentence(max(ends)) if ends else text
 
     # -- questions ----------------------------------------------------------------------------------------------------
 

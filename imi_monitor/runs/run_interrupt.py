@@ -1,0 +1,39 @@
+"""Interrupts that imi sends by itself, each once: for a budget that is used up, or a claim that was lost.
+
+An interrupt ends the turn and keeps the session; what the user says then goes on.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from imi_monitor.model.errors import ImiError
+from imi_monitor.runs import providers
+from imi_monitor.runs.provider import TASK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.runs.run_ingest import FollowedRun
+
+_FILE = "limits"  # of the launch folder: a line for each reason of an interrupt
+
+
+def interrupt(one: FollowedRun, reason: str) -> None:
+    """End the turn and note the reason. A window gets none: its user sees what it does."""
+    if one.row.way == TASK and not one.reader.turn_over:
+        with suppress(ImiError):  # it does not read any more: it has ended
+            one.folder.send(providers.by_name(one.row.program).interrupt(one.reader))
+    one.folder.add_line(_FILE, reason)
+
+
+def interrupt_once(one: FollowedRun, reason: str) -> bool:
+    """As above, unless it was for this reason before; False then."""
+    if count(one, reason):
+        return False
+    interrupt(one, reason)
+    return True
+
+
+def count(one: FollowedRun, reason: str) -> int:
+    """How often it was interrupted for this reason."""
+    return one.folder.count_lines(_FILE, reason)
