@@ -16,7 +16,7 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import FAILED
 
 _REACHED: Final = re.compile(
-    r"usage.?limit|hit (your|a) (\w+ )?(rate )?limit|limit reached|(session|weekly|daily|hourly|rate|usage) limits?\b"
+    r"usage.?limit|hit (your|a) (\w+ )?(rate )?limit|(hour|session|weekly|daily|rate|opus|sonnet) limits?\b"
     r"|out of extra usage|exhausted your (capacity|\w+ quota)|exceeded your (current quota|\w+ token usage|premium request)"
     r"|quota.?exceeded|you have no quota|rate.?limited",
     re.IGNORECASE,

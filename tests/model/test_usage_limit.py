@@ -60,7 +60,7 @@ def test_a_limit_is_read_with_its_end(text: str, until: datetime | None) -> None
     [
         "the model has hit a token limit!",
         "context window limit reached",
-        "API Error: 500 overloaded",
+        "API Error: 529 overloaded, limit reached",
         "its answer was cut at the limit of tokens",
         "prompt is too long",
         "No conversation found",
