@@ -110,6 +110,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
     ),
     "notify.webhook": ("", "", "an address to post to: ntfy, Slack, or a server that takes JSON"),
     "notify.webhook_shape": ("auto", "", "the form of the message: auto (by the address), ntfy, slack or json"),
+    "history.enabled": (True, "", "keep everything that happened, searchable, in history.db beside the registry"),
     "team.name": ("default", "IMI_TEAM", "homes with the same team name on one Redis see each other"),
     "team.share": (
         "names",
@@ -174,6 +175,7 @@ USER_KEYS = (
     "notify.command",
     "notify.webhook",
     "notify.webhook_shape",
+    "history.enabled",
     "team.name",
     "team.share",
     "team.insecure",

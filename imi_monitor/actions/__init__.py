@@ -31,6 +31,7 @@ MODULES = (
     "imi_monitor.actions.status.collisions_action",
     "imi_monitor.actions.housekeeping.disk_action",
     "imi_monitor.actions.history.events_action",
+    "imi_monitor.actions.history.history_action",
     "imi_monitor.actions.team.hosts_action",
     "imi_monitor.actions.claims.claim_action",
     "imi_monitor.actions.claims.heartbeat_action",
@@ -66,6 +67,7 @@ MODULES = (
     "imi_monitor.actions.setup.layout_action",
     "imi_monitor.actions.setup.doctor_action",
     "imi_monitor.actions.setup.config_action",
+    "imi_monitor.actions.history.archive_action",
     "imi_monitor.actions.housekeeping.backup_action",
     "imi_monitor.actions.housekeeping.uninstall_action",
 )

@@ -1,4 +1,4 @@
-"""`imi serve`: the engine without a screen, which publishes this home where no dashboard is open."""
+"""`imi serve`: the engine without a screen, which has the duties of this home where no dashboard is open."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ServeVerb(FrontEndVerb):
     group = "Setup"
     label = "Serve"
     examples = (("imi serve --unit", "print what systemd needs to start it with the machine"),)
-    help = "publish this home to the team without a dashboard, until Ctrl-C"
+    help = "archive events and publish this home to the team without a dashboard, until Ctrl-C"
     more = """
     Any open dashboard does the same, so it is for machines on which agents run and no dashboard is open. One process of a
     home has the duties at a time: a second `imi serve` is refused, and a dashboard continues when `imi serve` ends.
@@ -43,13 +43,11 @@ class ServeVerb(FrontEndVerb):
         from imi_monitor.actions.context import Context
         from imi_monitor.cli import output, snapshot_stream
         from imi_monitor.links import redis_url
-        from imi_monitor.model.errors import Refused
 
         with Context(database=parsed.option("db")) as context:
             settings, database = context.settings, context.database
-            if not settings.text("servers.redis_url"):
-                raise Refused("this home has no team: set servers.redis_url in the config file", code="no-team")
-            redis_url.parse(settings.text("servers.redis_url"), insecure=settings.flag("team.insecure"))
+            if settings.text("servers.redis_url"):
+                redis_url.parse(settings.text("servers.redis_url"), insecure=settings.flag("team.insecure"))
             if context.registry_problem is not None:
                 raise context.registry_problem
         _refuse_second(database)

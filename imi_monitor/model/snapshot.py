@@ -253,6 +253,20 @@ class ForgeState:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkState:
+    """One receiver of events: how many it does not have yet, and why."""
+
+    name: str
+    backlog: int  # events that wait for it
+    waiting_since: str | None  # of the first of them
+    parked: int  # events that it refuses
+    dropped: int  # events that were deleted before it had them
+    sent_at: str | None
+    problem: str | None
+    problem_since: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything at one moment. The engine publishes no snapshot that differs only in `seq` and `taken_at`."""
 
@@ -275,6 +289,7 @@ class Snapshot:
     forges: tuple[ForgeState, ...] = ()  # of repositories whose forge was asked
     homes: tuple[HomeState, ...] = ()  # of the team, the own one too; none without a team
     runs: tuple[Run, ...] = ()  # of this home, the newest first
+    sinks: tuple[SinkState, ...] = ()  # the receivers of events that are configured
     identities: tuple[tuple[str, str], ...] = ()  # (repository here, what all homes call it), while there is a team
 
     def worktree(self, key: Key) -> Worktree | None:

@@ -37,6 +37,7 @@ def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
         "registry": asdict(snapshot.registry),
         "forges": [asdict(one) for one in snapshot.forges],
         "homes": [home_data(one) for one in snapshot.homes],
+        "sinks": [asdict(one) for one in snapshot.sinks],
     }
 
 
@@ -82,6 +83,8 @@ def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
         yield {**head, "type": "forges", "forges": [asdict(one) for one in now.forges]}
     if now.homes != before.homes:
         yield {**head, "type": "homes", "homes": [home_data(one) for one in now.homes]}
+    if now.sinks != before.sinks:
+        yield {**head, "type": "sinks", "sinks": [asdict(one) for one in now.sinks]}
     if now.complete and not before.complete:
         yield {**head, "type": "complete"}
 

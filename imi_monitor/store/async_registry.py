@@ -56,6 +56,10 @@ class AsyncRegistry:
         """`work(connection, …)` on one consistent state, as `db.read` runs it."""
         return await self._call(lambda connection: db.read(connection, work, *args, **kwargs))
 
+    async def settle(self) -> None:
+        """Wait until every commit is on disk: what is told to others must not be undone by a power cut."""
+        await self._call(db.sync_to_disk)
+
     async def _call(self, function: Callable[[Connection], T]) -> T:
         """Run the function in the thread. Cancelled before its turn it never starts; later it completes unobserved."""
         call = _Call(function)

@@ -179,6 +179,17 @@ def list_events(
     return found[::-1] if newest else found
 
 
+def data_of(event: Event) -> dict[str, object]:
+    """The event's data; empty if it is no JSON object."""
+    from imi_monitor.fast import json_reader
+
+    try:
+        found = json_reader.loads(event.data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def to_model(event: Event) -> RegistryEvent:
     """Return the event as a snapshot holds it."""
     from imi_monitor.model.snapshot import RegistryEvent

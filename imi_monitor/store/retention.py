@@ -1,5 +1,8 @@
 """How much history the registry keeps: so many events and ended claims, and sessions for so many days.
 
+An event that a configured sink does not have yet stays, until there are a million or the file has a gigabyte: then the oldest
+are deleted, and each sink counts what it did not get.
+
 Events and claims are counted in rows, not in days: a clock that is wrong must not empty the log. The days of sessions
 are counted back from the last sign of any session that is a day older than the newest one: a clock that is set forward
 counts only after a day. A session that is not over stays, however old. Each call removes a bounded number of rows, so that
@@ -10,7 +13,7 @@ from __future__ import annotations
 
 from imi_monitor import host
 from imi_monitor.model import times
-from imi_monitor.store import agents, db
+from imi_monitor.store import agents, db, sink_cursors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,17 +28,21 @@ _SILENT_DAYS = 2  # a session without an end that was not seen for this long cou
 class RetentionLimits:
     """A plain class: every command that is not hot imports this module, and `dataclasses` costs 8 ms."""
 
-    __slots__ = ("events", "grants", "rows_per_call", "session_events")
+    __slots__ = ("events", "events_at_most", "file_bytes", "grants", "rows_per_call", "session_events")
 
     def __init__(
         self,
         *,
         events: int = 100_000,
+        events_at_most: int = 1_000_000,  # also of those that a sink waits for
+        file_bytes: int = 1 << 30,  # of the registry: beyond it nothing waits for a sink
         grants: int = 20_000,  # current and ended claims; only ended ones are deleted
         session_events: int = 200_000,  # of all sessions together
         rows_per_call: int = 2_000,
     ) -> None:
         self.events = events
+        self.events_at_most = events_at_most
+        self.file_bytes = file_bytes
         self.grants = grants
         self.session_events = session_events
         self.rows_per_call = rows_per_call
@@ -56,7 +63,8 @@ def is_history_due(connection: sqlite3.Connection, limits: RetentionLimits = LIM
     """True if a call of `trim_history` would delete enough rows; costs microseconds."""
     # two subqueries use the index; one query for both would scan the table
     first, last = connection.execute("SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)").fetchone()
-    if last is not None and last - first >= limits.events + limits.rows_per_call:
+    due = last is not None and last - first >= limits.events + limits.rows_per_call
+    if due and _last_event_to_delete(connection, first, last, limits) - first >= limits.rows_per_call:
         return True
     grants = connection.execute("SELECT count(*) FROM claim_history").fetchone()[0]
     return bool(grants >= limits.grants + limits.rows_per_call)
@@ -64,10 +72,7 @@ def is_history_due(connection: sqlite3.Connection, limits: RetentionLimits = LIM
 
 def trim_history(connection: sqlite3.Connection, limits: RetentionLimits = LIMITS) -> int:
     """Delete the oldest events and ended grants beyond the limits, at most `rows_per_call` of each; returns their number."""
-    events = connection.execute(
-        "DELETE FROM events WHERE seq <= (SELECT max(seq) FROM events) - ? AND seq < (SELECT min(seq) FROM events) + ?",
-        (limits.events, limits.rows_per_call),
-    ).rowcount
+    events = _trim_events(connection, limits)
     surplus = connection.execute("SELECT count(*) FROM claim_history").fetchone()[0] - limits.grants
     grants = connection.execute(
         "DELETE FROM claim_history WHERE (repo_name, worktree_name, epoch) IN (SELECT repo_name, worktree_name, epoch"
@@ -80,6 +85,29 @@ def trim_history(connection: sqlite3.Connection, limits: RetentionLimits = LIMIT
             " AND g.worktree_name = tasks.worktree_name AND g.epoch = tasks.epoch)"
         )
     return int(events + grants)
+
+
+def _trim_events(connection: sqlite3.Connection, limits: RetentionLimits) -> int:
+    first, last = connection.execute("SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)").fetchone()
+    if last is None:
+        return 0
+    upto = min(_last_event_to_delete(connection, first, last, limits), first + limits.rows_per_call - 1)
+    if upto < first:
+        return 0
+    sink_cursors.count_dropped(connection, first, upto)
+    return int(connection.execute("DELETE FROM events WHERE seq <= ?", (upto,)).rowcount)
+
+
+def _last_event_to_delete(connection: sqlite3.Connection, first: int, last: int, limits: RetentionLimits) -> int:
+    """The newest event that need not be kept: beyond the limit, and every sink has it or there are too many."""
+    upto = int(last) - limits.events
+    floor = sink_cursors.floor(connection)
+    if floor is None or upto <= floor:
+        return upto
+    pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    if pages * size > limits.file_bytes:
+        return upto
+    return max(floor, int(last) - limits.events_at_most)
 
 
 def are_sessions_due(

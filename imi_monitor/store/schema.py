@@ -574,6 +574,62 @@ CREATE TABLE day_budgets (
 ALTER TABLE runs ADD COLUMN archive TEXT;
 """
 
+# Version 15: sinks, the receivers of events. `seq` is the last event that the sink has; `active` says that it is configured;
+# `dropped` counts events that were deleted before it had them. A parked event is one that the sink refuses: it is tried again,
+# and the cursor goes on. `recorded_commits` makes each commit one event; `commit_positions` is where each worktree's reflog was
+# read to. `metrics` has one row per ended session, and is kept when the session is deleted.
+_SINKS = """
+CREATE TABLE sinks (
+    name TEXT PRIMARY KEY,
+    seq INTEGER NOT NULL DEFAULT 0,
+    active INTEGER NOT NULL DEFAULT 1,
+    sent_at TEXT,
+    problem TEXT,
+    problem_since TEXT,
+    dropped INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE parked (
+    sink TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    why TEXT NOT NULL,
+    tries INTEGER NOT NULL,
+    tried_at TEXT NOT NULL,
+    PRIMARY KEY (sink, seq)
+) WITHOUT ROWID;
+CREATE TABLE recorded_commits (
+    repo_name TEXT NOT NULL,
+    sha TEXT NOT NULL,
+    PRIMARY KEY (repo_name, sha)
+) WITHOUT ROWID;
+CREATE TABLE commit_positions (
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    head TEXT NOT NULL,
+    read_at TEXT NOT NULL,
+    PRIMARY KEY (repo_name, worktree_name)
+) WITHOUT ROWID;
+CREATE TABLE metrics (
+    host TEXT NOT NULL,
+    session TEXT NOT NULL,
+    ended_at TEXT NOT NULL,
+    repo_name TEXT,
+    worktree_name TEXT,
+    agent_id TEXT NOT NULL,
+    cli TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    seconds REAL,
+    working_seconds REAL,
+    turns INTEGER,
+    tools INTEGER,
+    failures INTEGER,
+    tokens_in INTEGER,
+    tokens_out INTEGER,
+    cost_usd REAL,
+    PRIMARY KEY (host, session)
+) WITHOUT ROWID;
+CREATE INDEX metrics_by_time ON metrics (ended_at);
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -590,6 +646,7 @@ MIGRATIONS: tuple[str, ...] = (
     _CONTEXTS,
     _ITEMS,
     _RUN_USAGE,
+    _SINKS,
 )
 
 VERSION = len(MIGRATIONS)

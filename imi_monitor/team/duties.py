@@ -1,4 +1,4 @@
-"""The duties of a home: one process of it publishes its presence to the team.
+"""The duties of a home: one process of it delivers events to their sinks, and publishes its presence to the team.
 
 The process is the one that holds the duty lock: any dashboard, `imi watch`, or `imi serve`. The others try each second.
 """
@@ -23,6 +23,7 @@ from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 from imi_monitor.sources.worktrees_source import read_roster
 from imi_monitor.store import registry_identity, repositories
 from imi_monitor.team.duty_lock import DutyLock
+from imi_monitor.team.event_relays import EventRelays
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _LEAST_PAUSE = 0.1  # between two publications
 
 
 class TeamDuties(Source):
-    """Waits for the duty lock, then publishes each snapshot until the process ends."""
+    """Waits for the duty lock, then delivers events and publishes each snapshot until the process ends."""
 
     name = "duties"
 
@@ -47,6 +48,7 @@ class TeamDuties(Source):
         self._context = context
         self._settings = context.settings
         self._lock = DutyLock(context.database)
+        self._relays = EventRelays(context)
         self._changed = asyncio.Event()
         self._registry_changed = True
         self._snapshot: Snapshot | None = None
@@ -58,21 +60,27 @@ class TeamDuties(Source):
         if isinstance(hint, RegistryChanged):
             self._registry_changed = True
             self._changed.set()
+            self._relays.wake()
 
     async def run(self, receiver: ReadingReceiver) -> None:
-        try:
-            url, insecure = self._settings.text("servers.redis_url"), self._settings.flag("team.insecure")
-            address = redis_url.parse(url, insecure=insecure)
-        except ImiError:
-            return  # the source of homes reports it
+        address = self._team_address()
         try:
             await self._wait_for_lock(receiver)
             async with asyncio.TaskGroup() as group:
-                follower = group.create_task(self._follow_snapshots(receiver))
-                await self._publish(receiver, address)
-                follower.cancel()
+                group.create_task(self._relays.run())
+                if address is not None:
+                    group.create_task(self._follow_snapshots(receiver))
+                    group.create_task(self._publish(receiver, address))
         finally:
             self._lock.release()
+
+    def _team_address(self) -> redis_url.RedisAddress | None:
+        """The address of the team's Redis; None without one, and for one that the source of homes reports as wrong."""
+        url, insecure = self._settings.text("servers.redis_url"), self._settings.flag("team.insecure")
+        try:
+            return redis_url.parse(url, insecure=insecure) if url else None
+        except ImiError:
+            return None
 
     async def _wait_for_lock(self, receiver: ReadingReceiver) -> None:
         while True:
@@ -165,8 +173,7 @@ class TeamDuties(Source):
 
 
 def make_source(context: SourceContext) -> TeamDuties | None:
-    wanted = context.settings.text("servers.redis_url") and not context.read_only
-    return TeamDuties(context) if wanted else None
+    return None if context.read_only else TeamDuties(context)
 
 
 def _file_identity(database: str) -> str:

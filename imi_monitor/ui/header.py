@@ -12,7 +12,7 @@ from textual.style import Style
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.installation import RESTART
-from imi_monitor.model import times
+from imi_monitor.model import amounts, sink_words, times
 from imi_monitor.model.agent import WORKING
 from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Worktree
 from imi_monitor.model.state_words import ASKS, DEAD, FAILED, INTRUDES, SUSPENDED, WORKS, counted
@@ -136,6 +136,8 @@ def _right(facts: SnapshotFacts | None, badges: HeaderBadges, width: int, now: d
     stale = stale_age(facts) if facts else ""
     if stale:
         parts.append(_badge(f"stale {stale}", "bold $error", "app.do('trouble')"))
+    if facts is not None and (waiting := sink_badge(facts, now)):
+        parts.append(_badge(waiting, "bold $warning", "app.do('trouble')"))
     if badges.interval != badges.default_interval:
         parts.append(_badge(f"every {badges.interval:g}s", cells.MUTED, "app.do('refresh')"))
     if width >= 50:
@@ -166,6 +168,16 @@ def troubles(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
         if tree.failure is not None and not tree.missing
     ]
     return sorted(lines)
+
+
+def sink_badge(facts: SnapshotFacts, now: datetime) -> str:
+    """Return `RabbitMQ ⇡3,204` for the sink that is farthest behind; empty while none needs attention."""
+    found = [one for one in facts.snapshot.sinks if sink_words.needs_attention(one, now)]
+    if not found:
+        return ""
+    worst = max(found, key=lambda one: (one.backlog, one.parked + one.dropped))
+    what = f"⇡{amounts.count(worst.backlog)}" if worst.backlog else "!"
+    return f"{sink_words.name(worst.name)} {what}" + (f" +{len(found) - 1}" if len(found) > 1 else "")
 
 
 def stale_age(facts: SnapshotFacts) -> str:

@@ -17,7 +17,7 @@ from imi_monitor import host
 from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.setup import doctor_action
-from imi_monitor.store import db, operations, registry_file, schema, worktrees
+from imi_monitor.store import db, events, operations, registry_file, schema, worktrees
 from tests.helpers import imi, tree_hash, use_temporary_folder
 from tests.limits import LIMIT
 
@@ -255,3 +255,21 @@ def test_doctor_tries_to_write_and_to_make_a_worktree(
 def test_doctor_tries_to_create_the_registrys_folder() -> None:
     found = checks("/sys/nowhere/iMi.db")["registry"]  # writable by its mode for root, but refused by the kernel
     assert found["state"] == "fail" and "cannot be created" in found["says"]
+
+
+def test_the_doctor_says_how_far_each_sink_is(path: str) -> None:
+    def record(connection: sqlite3.Connection) -> None:
+        events.record(connection, "worktree.moved", "app", "feat-x", data={"path": "/w"})
+
+    def line() -> str:
+        return next(line for line in imi("doctor", "--db", path).out.split("\n") if "events to history" in line)
+
+    with closing(db.connect(path)) as connection:
+        db.transact(connection, record)
+        assert line().startswith("ok    events to history: nothing was delivered yet")
+        assert imi("archive", "--db", path).code == 0
+        assert line() == "ok    events to history: has every event"
+        (Path(path).parent / "history.db").write_bytes(b"no database" * 1000)
+        db.transact(connection, record)
+    assert imi("archive", "--db", path).code == 1
+    assert "warn  events to history: 1 event waits for" in line() and "is damaged" in line()

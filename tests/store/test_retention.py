@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.model.agent import COMPLETED, RUNNING
-from imi_monitor.store import agents, claim_history, db, events, retention
+from imi_monitor.store import agents, claim_history, db, events, retention, sink_cursors
 from imi_monitor.store.retention import RetentionLimits
 from tests.helpers import set_clock
 from tests.store import session_kit
@@ -195,3 +195,39 @@ def test_session_events_have_a_limit_whatever_their_age(kept: sqlite3.Connection
     trim(kept, limits=RetentionLimits(session_events=60, rows_per_call=20))
     left = kept.execute("SELECT count(*) FROM session_events").fetchone()[0]
     assert left <= 60 and names(kept) == [f"s{number}" for number in range(10 - len(names(kept)), 10)] and names(kept)
+
+
+# sinks ---------------------------------------------------------------------------------------------------------------
+
+
+def trim_all(connection: sqlite3.Connection, limits: RetentionLimits) -> tuple[int, int]:
+    while retention.is_history_due(connection, limits):
+        db.transact(connection, retention.trim_history, limits)
+    found: tuple[int, int] = connection.execute("SELECT min(seq), max(seq) FROM events").fetchone()
+    return found
+
+
+def test_no_event_is_deleted_that_a_configured_sink_does_not_have(registry: sqlite3.Connection) -> None:
+    db.transact(registry, add_events, 200)
+    db.transact(registry, sink_cursors.configure, {"fast": None, "slow": None})
+    db.transact(registry, sink_cursors.advance, "fast", 0, 200)
+    assert trim_all(registry, SMALL) == (1, 200)
+    db.transact(registry, sink_cursors.advance, "slow", 0, 60)
+    assert trim_all(registry, SMALL) == (41, 200), "in steps of 20"
+    db.transact(registry, sink_cursors.configure, {"fast": None})
+    assert trim_all(registry, SMALL) == (81, 200), "a sink that is not configured any more holds nothing"
+
+
+@pytest.mark.parametrize("cap", [{"events_at_most": 150}, {"file_bytes": 1000}])
+def test_beyond_a_hard_cap_events_are_deleted_and_each_sink_counts_its_loss(
+    registry: sqlite3.Connection, cap: dict[str, int]
+) -> None:
+    limits = RetentionLimits(events=100, grants=50, rows_per_call=20, **cap)
+    db.transact(registry, add_events, 200)
+    db.transact(registry, sink_cursors.configure, {"away": None, "late": None, "fast": None})
+    db.transact(registry, sink_cursors.advance, "late", 0, 30)
+    db.transact(registry, sink_cursors.advance, "fast", 0, 200, {3: "refused"})
+    first, _ = trim_all(registry, limits)
+    assert first == (41 if "events_at_most" in cap else 81)
+    lost = {one.name: (one.dropped, one.backlog, one.parked) for one in sink_cursors.list_sinks(registry)}
+    assert lost == {"away": (first - 1, 201 - first, 0), "late": (first - 31, 201 - first, 0), "fast": (1, 0, 0)}

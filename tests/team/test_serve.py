@@ -44,6 +44,15 @@ def test_each_home_sees_the_worktrees_and_claims_of_the_other(tmp_path: Path, re
     assert states(left) == {"left": "offline", "right": "offline"}, "a home that ends takes its rows away"
 
 
+def test_without_a_team_events_are_archived_all_the_same(tmp_path: Path) -> None:
+    left = TeamHome(tmp_path / "homes", "left", "")
+    with left.process("serve"):
+        wait_for(lambda: left.imi("history", "agent-left", "--json").data["count"] == 1)
+        assert left.imi("release", "feat-left", "--agent", "agent-left").code == 0
+        wait_for(lambda: left.imi("history", "released", "--json").data["count"] == 1)
+        assert left.imi("archive", "--json").data["sinks"][0]["delivered"] == 0
+
+
 def test_homes_of_one_host_name_have_labels_of_their_own(tmp_path: Path, redis_server: RedisServer) -> None:
     left, right = (TeamHome(tmp_path / "homes", name, redis_server.url, host="ubuntu") for name in ("left", "right"))
     with left.process("serve"), right.process("serve"):
@@ -92,7 +101,7 @@ def _leads_to(fd: str, path: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("words", [("hosts",), ("list", "--all-hosts"), ("serve",)])
+@pytest.mark.parametrize("words", [("hosts",), ("list", "--all-hosts")])
 def test_without_a_team_each_says_what_to_set(words: tuple[str, ...], tmp_path: Path) -> None:
     done = imi(*words, cwd=_repository(tmp_path))
     assert (done.code, done.out) == (1, "") and "set servers.redis_url" in done.err

@@ -27,6 +27,7 @@ from imi_monitor.model.snapshot import (
     GitState,
     Key,
     RegistryEvent,
+    SinkState,
     Snapshot,
     SourceFailure,
     SourceHealth,
@@ -380,6 +381,17 @@ def test_the_header_says_what_it_counts_and_fits_every_width() -> None:
         assert words in line
     for width in range(40, 200, 7):
         assert header.line(facts, badges, width, snapshot_builder.NOW).cell_length == width
+
+
+def test_the_header_names_the_sink_that_is_farthest_behind() -> None:
+    at = snapshot_builder.ago
+    away = SinkState("amqp", 3204, at(7200), 0, 0, None, "RabbitMQ at h:5672 cannot be reached", at(7200))
+    late = SinkState("history", 5, at(90_000), 0, 0, None, None, None)
+    busy = SinkState("postgres", 900, at(5), 0, 0, None, None, None)
+    for sinks, words in (((away, late), " RabbitMQ ⇡3,204 +1 "), ((late,), " history ⇡5 "), ((busy,), "")):
+        facts = snapshot_builder.facts(snapshot_builder.tree("main"), sinks=sinks)
+        line = header.line(facts, header.HeaderBadges(), 100, snapshot_builder.NOW)
+        assert words in line.plain and ("⇡" in line.plain) == bool(words) and line.cell_length == 100
 
 
 def test_the_header_never_looks_for_ever() -> None:

@@ -15,7 +15,7 @@ from imi_monitor.actions.setup import layout_action
 from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
-from imi_monitor.store import trash
+from imi_monitor.store import history_file, trash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ def _text(path: str) -> str:
 def _kept(context: Context) -> tuple[list[tuple[str, str]], list[str]]:
     """What stays and where, and why the trash is unknown."""
     places = [("configuration", paths.config_file()), ("logs and hook events", paths.state_dir())]
+    places += [("archive", history_file.history_path(context.database))]
     places += [("layout", layout_action.installed_path(name)) for name in layout_action.LAYOUTS]
     kept = [(what, path) for what, path in places if os.path.lexists(path)]
     if not os.path.lexists(context.database):

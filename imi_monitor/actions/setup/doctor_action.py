@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor import paths, programs
+from imi_monitor import paths, programs, sinks
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.removal import unlisted_entries
 from imi_monitor.actions.setup import new_registry, scratch_worktree
@@ -12,16 +12,18 @@ from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
 from imi_monitor.links import redis_url, server_check
+from imi_monitor.model import sink_words, times
 from imi_monitor.model.checkup import CheckResult, fail, ok, warn
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import registry_access, registry_health
+from imi_monitor.store import registry_access, registry_health, sink_cursors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.config import Settings
+    from imi_monitor.model.snapshot import SinkState
 
 _GOOD_GIT = (2, 38, 0)
 _MOST_NAMES = 5
@@ -52,7 +54,7 @@ class DoctorAction(Action):
             return new_registry.begin(context)
         context.open_known_repositories()
         checks: list[CheckResult] = []
-        for step in (_git, _registry, _trash, _folders, _shell, _gh, _settings):
+        for step in (_git, _registry, _trash, _folders, _shell, _gh, _settings, _sinks):
             context.progress(f"checking {step.__name__.strip('_')}")
             checks.extend(step(context))
         failed = sum(check.state == "fail" for check in checks)
@@ -160,6 +162,28 @@ def _settings(context: Context) -> list[CheckResult]:
             "config", f"older names of settings: {', '.join(old)}", "they keep working; `imi config` lists them"
         )
     return [config, *(found or [ok("servers", "none configured, none needed")])]
+
+
+def _sinks(context: Context) -> list[CheckResult]:
+    """How far each receiver of events is."""
+    try:
+        wanted = sinks.wanted(context.settings)
+    except ImiError:
+        return []  # the check of the settings reports it
+    if context.registry_problem is not None or not wanted:
+        return [] if wanted else [ok("events", "nothing is archived: history.enabled is off")]
+    known = {one.name: sink_cursors.to_model(one) for one in sink_cursors.list_sinks(context.connection)}
+    return [_sink(name, known.get(name)) for name in wanted]
+
+
+def _sink(name: str, one: SinkState | None) -> CheckResult:
+    title = f"events to {sink_words.name(name)}"
+    if one is None:
+        return ok(title, "nothing was delivered yet", "a dashboard, `imi serve` or `imi archive` does it")
+    says = sink_words.sentence(one, times.now())
+    if sink_words.needs_attention(one, times.now()):
+        return warn(title, says, "`imi archive` delivers now, and says what is in the way")
+    return ok(title, says)
 
 
 _SHARED = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from imi_monitor.model import times
+from imi_monitor.model import sink_words, times
 from imi_monitor.model.text import count
 from imi_monitor.ui.header import troubles
 
@@ -88,16 +88,22 @@ class DisplayCommands:
     def do_trouble(self) -> None:
         from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 
-        found = troubles(self._home.facts) if self._home.facts is not None else []
-        if not found:
-            self._app.say("every source can be read")
-            return
-        now = times.now()
+        facts, now = self._home.facts, times.now()
+        found = troubles(facts) if facts is not None else []
         entries = [
             MenuEntry(f"{number}", what, f"for {times.age_of(since, now)}: {why}")
             for number, (since, what, why) in enumerate(found)
         ]
-        self._app.push_screen(Menu(f"{count(len(found), 'thing')} that cannot be read now", entries, search=False))
+        for one in facts.snapshot.sinks if facts is not None else ():
+            if sink_words.needs_attention(one, now):
+                entries.append(
+                    MenuEntry(one.name, f"events to {sink_words.name(one.name)}", sink_words.sentence(one, now))
+                )
+        if not entries:
+            self._app.say("every source can be read, and no event waits")
+            return
+        title = f"{count(len(entries), 'thing')} that cannot be read or delivered now"
+        self._app.push_screen(Menu(title, entries, search=False))
 
     def do_palette(self) -> None:
         from imi_monitor.ui import menu_entries

@@ -1,0 +1,80 @@
+"""The search in the archive, shared by `imi history` and the History view of the dashboard."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+from imi_monitor.fast import json_reader
+from imi_monitor.model import history_words
+from imi_monitor.store import history_file, history_search
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.store.history_search import HistoryHit, HistoryQuery
+
+WITHOUT_INDEX = "this Python's SQLite has no FTS5: every entry is read, which takes longer"
+
+
+class HistoryAnswer:
+    """The entries that were found, newest first, and where they are from."""
+
+    __slots__ = ("hits", "indexed", "path", "total")
+
+    def __init__(self, path: str, hits: list[HistoryHit], total: int, *, indexed: bool) -> None:
+        self.path = path
+        self.hits = hits
+        self.total = total  # entries of the archive
+        self.indexed = indexed
+
+
+def search(database: str, query: HistoryQuery, limit: int) -> HistoryAnswer | None:
+    """The newest entries that match; None if there is no archive yet."""
+    path = history_file.history_path(database)
+    if not os.path.exists(path):
+        return None
+    try:
+        with history_file.read_only(path) as connection:
+            hits = history_search.search(connection, query, limit)
+            return HistoryAnswer(path, hits, history_file.count(connection), indexed=history_file.has_index(connection))
+    except sqlite3.Error as error:
+        raise history_file.history_error(error, path) from error
+
+
+def data(hit: HistoryHit) -> dict[str, object]:
+    """One entry as a JSON object."""
+    return {
+        "seq": hit.seq,
+        "id": hit.id,
+        "type": hit.type,
+        "at": hit.at,
+        "host": hit.host,
+        "repo_name": hit.repo_name,
+        "worktree_name": hit.worktree_name,
+        "agent_id": hit.agent_id,
+        "epoch": hit.epoch,
+        "sentence": history_words.sentence(hit.words),
+        "text": hit.words.partition("\n")[2],
+        "data": data_of(hit),
+    }
+
+
+def data_of(hit: HistoryHit) -> dict[str, object]:
+    try:
+        found = json_reader.loads(hit.data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def excerpt(hit: HistoryHit, words: tuple[str, ...], width: int) -> str:
+    """The part of the texts behind the sentence around the first word that the sentence does not have; or empty."""
+    first, _, rest = hit.words.partition("\n")
+    text = " ".join(rest.split())
+    folded, shown = text.casefold(), first.casefold()
+    places = [folded.find(word.casefold()) for word in words if word.casefold() not in shown]
+    at = min((place for place in places if place >= 0), default=-1)
+    if at < 0:
+        return ""
+    start = max(0, at - width // 3)
+    return ("…" if start else "") + text[start : start + width]

@@ -1,0 +1,88 @@
+"""Events as sinks get them: with their data read, and for those of a session with the session's texts.
+
+The texts (title, last prompt, last message) were redacted when they were recorded. Each sink decides which of them it takes.
+"""
+
+from __future__ import annotations
+
+from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.store import events, sink_cursors
+from imi_monitor.store.events import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTexts:
+    """What a session is about, and how it ended."""
+
+    title: str | None
+    prompt: str | None
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingEvent:
+    """One event for a sink. `registry` is the id of the registry, in which `event.seq` is unique."""
+
+    registry: str
+    event: Event
+    data: dict[str, object]
+    texts: SessionTexts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRow:
+    """A prompt that a person gave an agent."""
+
+    seq: int
+    id: str
+    at: str
+    text: str
+    host: str
+    session: str
+    repo_name: str | None
+    worktree_name: str | None
+    agent_id: str
+
+
+def read_batch(
+    connection: sqlite3.Connection, registry: str, sink: str, limit: int
+) -> tuple[int, tuple[OutgoingEvent, ...]]:
+    """The cursor of a sink, and the events behind it."""
+    before, found = sink_cursors.read_batch(connection, sink, limit)
+    return before, outgoing(connection, registry, found)
+
+
+def outgoing(connection: sqlite3.Connection, registry: str, found: Sequence[Event]) -> tuple[OutgoingEvent, ...]:
+    return tuple(_outgoing(connection, registry, event) for event in found)
+
+
+def list_prompts(connection: sqlite3.Connection, after: int, limit: int) -> list[PromptRow]:
+    """The prompts of all sessions behind this number."""
+    rows = connection.execute(
+        "SELECT e.seq, e.id, e.at, e.text, s.host, s.id, s.repo_name, s.worktree_name, s.agent_id"
+        " FROM session_events AS e JOIN sessions AS s ON s.seq = e.session"
+        " WHERE e.seq > ? AND e.kind = 'prompt' AND e.text IS NOT NULL ORDER BY e.seq LIMIT ?",
+        (after, limit),
+    )
+    return [PromptRow(*row) for row in rows]
+
+
+def last_session_event(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM session_events").fetchone()[0])
+
+
+def _outgoing(connection: sqlite3.Connection, registry: str, event: Event) -> OutgoingEvent:
+    data = events.data_of(event)
+    texts = None
+    session = data.get("session")
+    if event.type == "session.ended" and isinstance(session, str):
+        row = connection.execute(
+            "SELECT title, prompt, last_message FROM sessions WHERE host = ? AND id = ?", (event.host, session)
+        ).fetchone()
+        texts = SessionTexts(*row) if row is not None else None
+    return OutgoingEvent(registry, event, data, texts)
