@@ -149,8 +149,11 @@ def get(connection: sqlite3.Connection, word: str) -> ItemRow | None:
 
 def list_items(connection: sqlite3.Connection, wanted: ItemFilter = ItemFilter(), limit: int = -1) -> list[ItemRow]:
     """The wanted items in the board's order: by priority, then by place."""
-    asked = {"repo_name": wanted.repo_name, "status": wanted.status, "batch": wanted.batch, "team": wanted.team}
-    where, values = db.where(**asked, agent_id=wanted.agent)
+    asked = {"status": wanted.status, "batch": wanted.batch, "team": wanted.team, "agent_id": wanted.agent}
+    where, values = db.where(**asked)
+    if wanted.repo_name is not None:  # an item that came without a repository is for any
+        where = f"{where or ' WHERE 1'} AND (repo_name = ? OR repo_name IS NULL)"
+        values.append(wanted.repo_name)
     rows = connection.execute(f"SELECT {ItemRow.columns} FROM items{where} ORDER BY {_ORDER} LIMIT ?", (*values, limit))
     return [ItemRow(row) for row in rows]
 

@@ -155,7 +155,6 @@ def test_items_outside_of_a_repository_have_none(repo: Repo) -> None:
     add(repo)
     with Context(str(repo.path.parent)) as context:
         db.transact(context.connection, items.add, items.NewItem(title="from a message", external_id="m-1"))
-    assert titles(repo) == ["write the login page"] and titles(repo, "--all") == [
-        "write the login page",
-        "from a message",
-    ]
+    assert titles(repo) == ["write the login page", "from a message"], "it is for any repository"
+    other = Repo.create(repo.path.parent / "other")
+    assert titles(other) == ["from a message"] and len(titles(other, "--all")) == 2

@@ -30,7 +30,7 @@ from imi_monitor.ui.dialogs.action_dialog import PREVIEW_DELAY, ActionDialog
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import OpenContextAt
 from tests.helpers import ROOT, set_clock
-from tests.ui import sample_agents, sample_snapshots
+from tests.ui import sample_agents, sample_items, sample_snapshots
 from tests.ui.demo_repository import shop
 from tests.ui.idle import SOON, wait_for_idle
 
@@ -94,6 +94,7 @@ def _with_sessions(picture: Picture) -> str:
     with tempfile.TemporaryDirectory() as folder:
         database = os.path.join(folder, "iMi.db")
         sample_agents.keep(database, world, told=sample_agents.acts())
+        sample_items.keep(database)
         return asyncio.run(_take(picture, world, lambda _where: Context(database=database)))
 
 

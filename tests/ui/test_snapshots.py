@@ -113,6 +113,16 @@ PICTURES = [
     Picture("view-history", keys=("H",), real=True),
     Picture("view-60-history", size=NARROW, keys=("down", "down", "H"), real=True),
     Picture("view-queue", keys=("Q",), real=True),
+    *(
+        Picture(f"board-{size[0]}", sample_agents.at_work, size=size, keys=("B",), kept=True)
+        for size in SIZES
+        if size[0] != 80
+    ),
+    Picture("board-40", sample_agents.at_work, size=LEAST, keys=("B", "l"), kept=True),
+    Picture("board-light", sample_agents.at_work, theme=LIGHT, keys=("B", "l", "j"), kept=True),
+    Picture("board-ascii", sample_agents.at_work, ascii_only=True, keys=("B",), kept=True),
+    Picture("board-item", sample_agents.at_work, keys=("B", "l", "enter"), kept=True),
+    Picture("board-60-item", sample_agents.at_work, size=NARROW, keys=("B", "l", "l", "enter"), kept=True),
     Picture("view-trash", keys=("K",), real=True),
     Picture("view-60-trash", size=NARROW, keys=("K",), real=True),
     Picture("view-events", keys=("t",), real=True),

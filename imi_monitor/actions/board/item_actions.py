@@ -12,7 +12,7 @@ from imi_monitor.model import board
 from imi_monitor.model.columns import table
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import attempts, db, items, runs
+from imi_monitor.store import attempts, db, items, runs, session_events
 from imi_monitor.store.attempts import AttemptFilter
 from imi_monitor.store.items import NewItem
 
@@ -124,6 +124,7 @@ class ItemShowAction(Action):
         tried = db.read(connection, list_attempts, item)
         run = db.read(connection, runs.by_id, item.run_id) if item.run_id is not None else None
         data: dict[str, object] = {**item.data(), "attempts": [tasks_action.data(one) for one in tried]}
+        data["files"] = db.read(connection, _list_files, tried)
         data["run"] = None if run is None else {"id": run.id, "state": run.shown_state, "folder": run.folder}
         return Outcome(details(item, tried, run), data)
 
@@ -187,6 +188,13 @@ def list_attempts(connection: sqlite3.Connection, item: ItemRow) -> list[Attempt
     wanted = [one for one in (item.id, item.external_id) if one is not None]
     found = [one for task in wanted for one in attempts.find(connection, AttemptFilter(task=task))]
     return sorted(found, key=lambda one: one.started_at, reverse=True)
+
+
+def _list_files(connection: sqlite3.Connection, tried: list[Attempt]) -> list[str]:
+    """The files that the sessions of the attempts wrote, without those that two of them wrote twice."""
+    found = {one.seq: one for each in tried for one in each.sessions}
+    paths = [file.path for seq in sorted(found) for file in session_events.list_artifacts(connection, seq)]
+    return list(dict.fromkeys(paths))
 
 
 def details(item: ItemRow, tried: list[Attempt], run: RunRow | None) -> list[str]:

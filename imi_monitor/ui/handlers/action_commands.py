@@ -69,15 +69,18 @@ class ActionCommands:
             self._app.push_screen(dialog, dismissed)
 
     def run_now(
-        self, word: str, tree: Worktree, values: dict[str, object], ended: Callable[[Outcome | ImiError], None]
+        self, word: str, tree: Worktree | None, values: dict[str, object], ended: Callable[[Outcome | ImiError], None]
     ) -> None:
-        """Run an action on a worktree in a thread, without a dialog; `ended` gets its outcome in the app's loop."""
+        """Run an action, on a worktree if it needs one, in a thread, without a dialog; `ended` gets its outcome in the
+        app's loop."""
         from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget
 
         action = actions.find(word)
         assert action is not None
         run = ActionRun(action, command_log.of(self._app), lambda line: None)
-        target = ActionTarget(tree.key.worktree if action.needs_worktree else None, self._context_of(tree))
+        target = ActionTarget(
+            tree.key.worktree if tree is not None and action.needs_worktree else None, self._context_of(tree)
+        )
 
         async def wait() -> None:
             result = await asyncio.to_thread(run.run, [target], values)

@@ -21,6 +21,7 @@ MODULES = (
     "imi_monitor.ui.views.claim_history_view",
     "imi_monitor.ui.views.queue_view",
     "imi_monitor.ui.views.trash_view",
+    "imi_monitor.ui.views.board_view",
     "imi_monitor.ui.views.jobs_view",
     "imi_monitor.ui.views.hosts_view",
     "imi_monitor.ui.views.events_view",

@@ -11,10 +11,10 @@ from textual.content import Content
 
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
-from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.ui import cells
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
-from imi_monitor.ui.views.view import View
+from imi_monitor.ui.views.view import OpenContextAt, View
 from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
 NARROW = 80  # cells below which a row has two lines
@@ -22,6 +22,12 @@ NARROW = 80  # cells below which a row has two lines
 
 class RegistryView(View):
     """Subclasses read in a thread when the version changes, and make title and rows from the result."""
+
+    def __init__(self, key: Key | None, open_context: OpenContextAt) -> None:
+        super().__init__(key, open_context)
+        self._version: object = None
+        self._data: dict[str, Any] | None = None
+        self._failed: str | None = None
 
     def version(self, snapshot: Snapshot) -> object:
         """A value that differs when there is something new to read."""
@@ -42,9 +48,6 @@ class RegistryView(View):
 
     def on_mount(self) -> None:
         self._query: BackgroundQuery[dict[str, Any]] = BackgroundQuery(self, self._received)
-        self._version: object = None
-        self._data: dict[str, Any] | None = None
-        self._failed: str | None = None
         self.query_one(RowList).focus()
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
