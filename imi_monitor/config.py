@@ -75,6 +75,12 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "how many days the whole output of an ended run is kept as it is; then it is packed into the run folder; 0: always",
     ),
     "runs.tools": (True, "", "offer imi's tools (`imi mcp`) to the agents that imi starts"),
+    "collisions.tell": (
+        True,
+        "",
+        "agents with imi's hooks are told that another worktree has changed the file they are about to edit",
+    ),
+    "collisions.block": (False, "", "such an edit is refused by the hook, not only told"),
     "reviews.refresh_seconds": (
         60,
         "",

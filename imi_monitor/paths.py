@@ -49,6 +49,11 @@ def hooks_dir(of_home: str | None = None, env: Mapping[str, str] | None = None) 
     return os.path.join(base, "imi", "hooks")
 
 
+def edits_dir() -> str:
+    """Return the folder of what hooks say about files that other worktrees have changed."""
+    return os.path.join(state_dir(), "edits")
+
+
 def error_log() -> str:
     return os.path.join(state_dir(), "errors.log")
 

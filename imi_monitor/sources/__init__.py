@@ -19,6 +19,7 @@ MODULES = (
     "imi_monitor.sources.changes_source",
     "imi_monitor.sources.earlier_changes_source",
     "imi_monitor.sources.collisions_source",
+    "imi_monitor.sources.edit_warnings_source",
     "imi_monitor.sources.disk_source",
     "imi_monitor.sources.unread_source",
     "imi_monitor.sources.agents.agents_source",

@@ -19,7 +19,7 @@ from imi_monitor.model import times
 from imi_monitor.model.collision import Pair, add_trunk_overlaps, find_overlaps
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Collision, GitState, Key
-from imi_monitor.sources.hints import FilesChanged, GitStateRead, Hint, RosterRead
+from imi_monitor.sources.hints import ChangedFilesRead, FilesChanged, GitStateRead, Hint, RosterRead
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
 
 _SHORTEST_PAUSE = 0.5  # seconds between a change and the computation
@@ -113,6 +113,7 @@ class CollisionsSource(Source):
         changed_files, trunk_files = await loop.run_in_executor(self._pool, self._changed_files, inputs)
         pairs = add_trunk_overlaps(find_overlaps(changed_files), changed_files, trunk_files)
         receiver.update(collisions=self._collisions(pairs, inputs))
+        receiver.send_hint(ChangedFilesRead(changed_files))
         for pair in pairs:
             if self._changed.is_set():
                 return  # start over instead of merging what is outdated

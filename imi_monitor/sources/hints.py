@@ -5,7 +5,7 @@ A hint is not a reading: a source that handles one reads the outside world itsel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.agent import Agent
@@ -53,6 +53,13 @@ class FilesChanged:
 
     key: Key
     paths: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFilesRead:
+    """The files that each worktree has changed and not merged, relative to it: uncommitted, or committed on its branch."""
+
+    files: Mapping[Key, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,7 @@ Hint = (
     | AgentsRead
     | AgentLookedAt
     | FilesChanged
+    | ChangedFilesRead
     | GitDirChanged
     | GitDirsUncertain
     | RefsChanged

@@ -13,9 +13,13 @@ from imi_monitor.actions.hooks import hook_entries, jsonc_edit
 from imi_monitor.model.errors import Refused
 
 OURS = "test ! -r '/s/imi/hooks/imi-hook.sh' || exec /bin/sh '/s/imi/hooks/imi-hook.sh' claude"
-GROUPS: dict[str, hook_entries.HookGroup] = {
-    "Stop": {"hooks": [{"type": "command", "command": OURS, "timeout": 5}]},
-    "PreToolUse": {"matcher": "*", "hooks": [{"type": "command", "command": OURS, "timeout": 5}]},
+TOLD = OURS.replace("imi-hook", "imi-edits")
+GROUPS: dict[str, list[hook_entries.HookGroup]] = {
+    "Stop": [{"hooks": [{"type": "command", "command": OURS, "timeout": 5}]}],
+    "PreToolUse": [
+        {"matcher": "*", "hooks": [{"type": "command", "command": OURS, "timeout": 5}]},
+        {"matcher": "Edit", "hooks": [{"type": "command", "command": TOLD, "timeout": 5}]},
+    ],
 }
 THEIRS = '{"hooks": [{"type": "command", "command": "say hi"}]}'
 
@@ -57,7 +61,7 @@ def plain(text: str) -> Any:
 def test_adding_and_removing_hooks_restores_every_byte(name: str) -> None:
     before = TEXTS[name]
     done = hook_entries.add_hooks(before, GROUPS)
-    assert hook_entries.find_hooks(done.text) == {"Stop": [OURS], "PreToolUse": [OURS]}
+    assert hook_entries.find_hooks(done.text) == {"Stop": [OURS], "PreToolUse": [OURS, TOLD]}
     with_ours, without = plain(done.text), plain(before)
     assert {key: with_ours[key] for key in without if key != "hooks"} == {
         k: v for k, v in without.items() if k != "hooks"
@@ -202,7 +206,7 @@ def _settings_texts(draw: st.DrawFn) -> str:
 @given(_settings_texts())
 def test_any_layout_is_restored_to_the_byte(text: str) -> None:
     done = hook_entries.add_hooks(text, GROUPS)
-    assert hook_entries.find_hooks(done.text) == {"Stop": [OURS], "PreToolUse": [OURS]}
+    assert hook_entries.find_hooks(done.text) == {"Stop": [OURS], "PreToolUse": [OURS, TOLD]}
     assert hook_entries.remove_hooks(done.text, done.made, done.insides) == text
 
 

@@ -225,7 +225,11 @@ def test_codex_hooks_are_untrusted_until_the_user_accepts_them(home: Path) -> No
     imi("hooks", "install", "codex")
     place = home / ".codex/hooks.json"
     events = json.loads(place.read_text())["hooks"]
-    accepted = "".join(f'[hooks.state."{place}:{event}:0:0"]\ntrusted_hash = "sha256:1"\n' for event in events)
+    accepted = "".join(
+        f'[hooks.state."{place}:{event}:{number}:0"]\ntrusted_hash = "sha256:1"\n'
+        for event, groups in events.items()
+        for number in range(len(groups))
+    )
     (home / ".codex/config.toml").write_text(accepted)
     assert states()["codex", "user"] == "installed"
     (home / ".codex/config.toml").write_text(accepted.replace("[hooks", "#", 1).replace("trusted", "#", 1))

@@ -16,6 +16,9 @@ from imi_monitor.actions.hooks.hook_entries import HookGroup
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 
+EVENTS: Final = "imi-hook.sh"  # reports each event
+EDITS: Final = "imi-edits.sh"  # answers what an agent should know about the file it is about to edit
+SCRIPTS: Final = (EVENTS, EDITS)
 USER: Final = "user"
 PROJECT: Final = "project"
 
@@ -36,6 +39,7 @@ _CLAUDE: Final = {
     "PostCompact": (2, 1, 197),
     "SessionEnd": (1, 0, 85),
 }
+_CLAUDE_TAKES_CONTEXT: Final = (2, 1, 9)  # from a hook before a tool
 _CLAUDE_WITH_MATCHER: Final = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
 _CODEX: Final = (
     "SessionStart",
@@ -65,7 +69,7 @@ class AgentHooks:
         """The settings file of a scope; Refused for a scope that the program does not have."""
         raise NotImplementedError
 
-    def groups(self) -> dict[str, HookGroup]:
+    def groups(self) -> dict[str, list[HookGroup]]:
         """imi's handlers by event, for the installed version; empty for a program with a plugin file instead."""
         return {}
 
@@ -85,11 +89,15 @@ class ClaudeHooks(AgentHooks):
             return os.path.join(self.home(), "settings.json")
         return os.path.join(_root(root), ".claude", "settings.json" if shared else "settings.local.json")
 
-    def groups(self) -> dict[str, HookGroup]:
+    def groups(self) -> dict[str, list[HookGroup]]:
         version = _version("claude")
         known = [name for name, since in _CLAUDE.items() if version is None or version >= since]
         handler = {"type": "command", "command": hook_command("claude"), "timeout": 5}
-        return {name: _group(handler, name in _CLAUDE_WITH_MATCHER) for name in known}
+        found = {name: [_group(handler, name in _CLAUDE_WITH_MATCHER)] for name in known}
+        if version is None or version >= _CLAUDE_TAKES_CONTEXT:
+            told = {"type": "command", "command": hook_command("claude", EDITS), "timeout": 5}
+            found["PreToolUse"].append(_group(told, "Read|Edit|Write|MultiEdit|NotebookEdit"))
+        return found
 
 
 class CodexHooks(AgentHooks):
@@ -104,9 +112,12 @@ class CodexHooks(AgentHooks):
             raise Refused("Codex reads hooks from its own folder only: leave out --scope project", code="no-such-scope")
         return os.path.join(self.home(), "hooks.json")
 
-    def groups(self) -> dict[str, HookGroup]:
+    def groups(self) -> dict[str, list[HookGroup]]:
         handler = {"type": "command", "command": hook_command("codex"), "timeout": 3}  # Codex allows at most 3 s
-        return {name: _group(handler, True) for name in _CODEX}
+        found = {name: [_group(handler, True)] for name in _CODEX}
+        told = {"type": "command", "command": hook_command("codex", EDITS), "timeout": 3}
+        found["UserPromptSubmit"].append(_group(told, True))  # its tool hooks take no context
+        return found
 
     def untrusted(self, path: str) -> bool:
         """Codex stores a fingerprint of each accepted handler, keyed by its file."""
@@ -119,7 +130,7 @@ class CodexHooks(AgentHooks):
             return True
         names = {path, os.path.realpath(path)}
         accepted = [key for key in state if key.rsplit(":", 3)[0] in names] if isinstance(state, dict) else []
-        return len(accepted) < len(_CODEX)
+        return len(accepted) < sum(map(len, self.groups().values()))
 
 
 class GeminiHooks(AgentHooks):
@@ -138,9 +149,13 @@ class GeminiHooks(AgentHooks):
             )
         return os.path.join(_root(root), ".gemini", "settings.json")
 
-    def groups(self) -> dict[str, HookGroup]:
+    def groups(self) -> dict[str, list[HookGroup]]:
         handler = {"type": "command", "name": "imi", "command": hook_command("gemini"), "timeout": 5000}  # ms here
-        return {name: _group(handler, name in ("BeforeTool", "AfterTool")) for name in _GEMINI}
+        found = {name: [_group(handler, name in ("BeforeTool", "AfterTool"))] for name in _GEMINI}
+        told = {"type": "command", "name": "imi-edits", "command": hook_command("gemini", EDITS), "timeout": 5000}
+        found["BeforeTool"].append(_group(told, "write_file|replace"))  # it can refuse, and takes no context
+        found["AfterTool"].append(_group(told, "read_file|write_file|replace"))
+        return found
 
 
 class OpencodeHooks(AgentHooks):
@@ -171,8 +186,9 @@ def named(name: str | None) -> list[AgentHooks]:
     return found
 
 
-def _group(handler: dict[str, object], matcher: bool) -> HookGroup:
-    return {"matcher": "*", "hooks": [handler]} if matcher else {"hooks": [handler]}
+def _group(handler: dict[str, object], matcher: bool | str) -> HookGroup:
+    tools = "*" if matcher is True else matcher
+    return {"matcher": tools, "hooks": [handler]} if tools else {"hooks": [handler]}
 
 
 def _root(root: str | None) -> str:
@@ -214,13 +230,13 @@ def _output_of(argv: Sequence[str]) -> str:
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def script_path() -> str:
-    return os.path.join(paths.hooks_dir(), "imi-hook.sh")
+def script_path(name: str = EVENTS) -> str:
+    return os.path.join(paths.hooks_dir(), name)
 
 
-def hook_command(cli: str) -> str:
-    """The shell command that runs the script. It does nothing when the script is gone, and works on `noexec` mounts."""
-    place = script_path()
+def hook_command(cli: str, name: str = EVENTS) -> str:
+    """The shell command that runs a script. It does nothing when the script is gone, and works on `noexec` mounts."""
+    place = script_path(name)
     if "'" in place or "\\" in place or not place.isprintable():
         raise Refused(
             f"{safe(place)} cannot be quoted in a command: set XDG_STATE_HOME to a path without quotes", code="bad-path"
@@ -228,8 +244,8 @@ def hook_command(cli: str) -> str:
     return f"test ! -r '{place}' || exec /bin/sh '{place}' {cli}"
 
 
-def script_source() -> bytes:
-    with open(os.path.join(_HERE, "imi-hook.sh"), "rb") as file:
+def script_source(name: str = EVENTS) -> bytes:
+    with open(os.path.join(_HERE, name), "rb") as file:
         return file.read()
 
 
@@ -241,21 +257,23 @@ def plugin_source() -> bytes:
         return file.read().replace('"@PROGRAM@"', json.dumps(script_path())).encode()
 
 
-def is_script_current() -> bool:
-    """Whether the installed script is the one of this version."""
-    return settings_file.read(script_path()) == script_source()
+def are_scripts_current() -> bool:
+    """Whether the installed scripts are those of this version."""
+    return all(settings_file.read(script_path(name)) == script_source(name) for name in SCRIPTS)
 
 
-def install_script() -> None:
-    """Install the script of this version and the spool folder, accessible to this user only."""
+def install_scripts() -> None:
+    """Install the scripts of this version and the spool folder, accessible to this user only."""
     os.makedirs(os.path.join(paths.hooks_dir(), "spool"), mode=0o700, exist_ok=True)
     for folder in (paths.hooks_dir(), os.path.join(paths.hooks_dir(), "spool")):
         os.chmod(folder, 0o700)
-    if not is_script_current():
-        settings_file.write(script_path(), script_source(), 0o700)
+    if not are_scripts_current():
+        for name in SCRIPTS:
+            settings_file.write(script_path(name), script_source(name), 0o700)
 
 
-def uninstall_script() -> None:
-    """Delete the script. Events in the spool stay for the agents source."""
-    if os.path.lexists(script_path()):
-        os.unlink(script_path())
+def uninstall_scripts() -> None:
+    """Delete the scripts. Events in the spool stay for the agents source."""
+    for name in SCRIPTS:
+        if os.path.lexists(script_path(name)):
+            os.unlink(script_path(name))

@@ -13,7 +13,10 @@ from imi_monitor.actions.hooks import jsonc_edit
 from imi_monitor.actions.hooks.jsonc_edit import JsonNode, JsonStyle, parse
 from imi_monitor.model.errors import Refused
 
-MARK: Final = "/imi/hooks/imi-hook.sh'"  # part of the command of each handler of imi
+MARKS: Final = (
+    "/imi/hooks/imi-hook.sh'",
+    "/imi/hooks/imi-edits.sh'",
+)  # one is part of the command of each handler of imi
 EMPTY: Final = "{}\n"
 
 HookGroup = dict[str, object]
@@ -30,7 +33,7 @@ class AddedHooks:
         self.insides: dict[str, str] = {}  # the blanks in the user's empty containers
 
 
-def add_hooks(text: str, groups: Mapping[str, HookGroup]) -> AddedHooks:
+def add_hooks(text: str, groups: Mapping[str, Sequence[HookGroup]]) -> AddedHooks:
     """Add imi's groups, by event, to a text that has none of them."""
     done = AddedHooks(text)
     root = parse(text)
@@ -39,12 +42,13 @@ def add_hooks(text: str, groups: Mapping[str, HookGroup]) -> AddedHooks:
     if hooks is None:
         _remember(done, "", root)
         done.text = jsonc_edit.append(
-            text, root, "hooks", {event: [group] for event, group in groups.items()}, 0, style
+            text, root, "hooks", {event: list(added) for event, added in groups.items()}, 0, style
         )
         done.made += ["hooks", *(f"hooks.{event}" for event in groups)]
         return done
-    for event, group in groups.items():
-        _one_event(done, event, group, style)
+    for event, added in groups.items():
+        for group in added:
+            _one_event(done, event, group, style)
     return done
 
 
@@ -74,11 +78,15 @@ def find_hooks(text: str) -> dict[str, list[str]]:
             command
             for group in groups.items
             for handler in _handlers(group)
-            if (command := handler.text_of("command")) is not None and MARK in command
+            if (command := handler.text_of("command")) is not None and _is_ours(command)
         ]
         if commands and event.value is not None:
             found.setdefault(event.value, []).extend(commands)
     return found
+
+
+def _is_ours(command: str) -> bool:
+    return any(mark in command for mark in MARKS)
 
 
 def remove_hooks(text: str, made: Sequence[str] | None, insides: Mapping[str, str]) -> str:
@@ -101,7 +109,7 @@ def _remove_next(text: str) -> tuple[str, str] | None:
     for key, groups in zip(hooks.keys, hooks.items, strict=True):
         for number, group in enumerate(groups.items):
             handlers = _handlers(group)
-            ours = [index for index, handler in enumerate(handlers) if MARK in (handler.text_of("command") or "")]
+            ours = [index for index, handler in enumerate(handlers) if _is_ours(handler.text_of("command") or "")]
             if not ours:
                 continue
             if len(ours) == len(handlers):

@@ -39,16 +39,16 @@ class HookInstallation(SettingsInstallation):
             )
         else:
             found = self._state_of_hooks()
-        if found == INSTALLED and not agent_hooks.is_script_current():
+        if found == INSTALLED and not agent_hooks.are_scripts_current():
             return OLDER if settings_file.read(agent_hooks.script_path()) is not None else PARTLY
         return UNTRUSTED if found == INSTALLED and self.agent.untrusted(self.path) else found
 
     def _state_of_hooks(self) -> str:
         present = self._parsed(hook_entries.find_hooks, self._text())
-        wanted = {event: _command(group) for event, group in self.agent.groups().items()}
+        wanted = {event: set(map(_command, groups)) for event, groups in self.agent.groups().items()}
         if not present:
             return NOT
-        if any(set(commands) != {wanted.get(event, "")} for event, commands in present.items() if event in wanted):
+        if any(set(commands) != wanted[event] for event, commands in present.items() if event in wanted):
             return OLDER
         return INSTALLED if wanted.keys() <= present.keys() else PARTLY
 

@@ -82,7 +82,7 @@ class InstallHooksAction(_HooksAction):
             if not request.flag("dry-run"):
                 _name_registry(context)
             if not done and not request.flag("dry-run"):
-                agent_hooks.install_script()
+                agent_hooks.install_scripts()
                 each.install(base, after, record)
             message = (
                 "has imi's hooks already" if done else settings_changes.tense(request, "gets", "has") + " imi's hooks"
@@ -159,7 +159,7 @@ def remove_hooks(settings: list[HookInstallation], request: Request) -> list[dic
         message = settings_changes.tense(request, "loses", "has lost") + " imi's hooks" if there else "has no imi hooks"
         results.append(settings_changes.result(each, message, after if there else each.data, request))
     if not request.flag("dry-run") and not settings_installation.has_records(settings_installation.HOOKS):
-        agent_hooks.uninstall_script()
+        agent_hooks.uninstall_scripts()
         with suppress(FileNotFoundError):
             os.unlink(registry_traces.hooks_note())
     return results

@@ -1,0 +1,168 @@
+"""Edit warnings: a file for each repository that says which worktree has changed which files and not merged them.
+
+The hook program `imi-edits.sh` reads it before an agent edits a file. It is text, so that a shell program can read it:
+
+    imi-edits 1 SECONDS tell|block       when it was true last; what is older than ten seconds says nothing
+    root <tab> PATH <tab> WORKTREE       where the worktrees are
+    <tab> FILE <tab> WORKTREE <tab> SESSION <tab> TEXT
+
+SESSION is that of an agent that has the file in hand: every other session sees the line, in the same worktree too. Without one,
+the agents of all other worktrees see it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from imi_monitor import paths
+from imi_monitor.model import times
+from imi_monitor.model.agent import WORKING, Agent
+from imi_monitor.model.snapshot import Key
+from imi_monitor.model.text import safe
+from imi_monitor.sources.hints import AgentsRead, ChangedFilesRead, Hint, RosterRead
+from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
+from imi_monitor.sources.timers import sleep_aligned
+
+_PAUSE = 4.0  # seconds between two confirmations
+_MOST_LINES = 20_000  # of one file
+_HEAD = "imi-edits 1 {at:>12} {mode}\n"
+_UNWRITABLE = frozenset('\t\n\r"\\')  # in names; the shell program cannot match them
+_EDITS = frozenset(
+    {"Edit", "Write", "MultiEdit", "NotebookEdit", "write_file", "replace", "edit", "write", "apply_patch"}
+)
+
+
+class EditWarningsSource(Source):
+    """Writes the files; its readings are for hooks, not for the snapshot."""
+
+    name = "edit warnings"
+
+    def __init__(self, *, blocks: bool) -> None:
+        self._mode = "block" if blocks else "tell"
+        self._entries: tuple[RosterEntry, ...] = ()
+        self._files: Mapping[Key, frozenset[str]] = {}
+        self._agents: Sequence[Agent] = ()
+        self._written: dict[str, str] = {}  # common_dir -> the text below the head
+        self._changed = True
+
+    def handle_hint(self, hint: Hint) -> None:
+        match hint:
+            case RosterRead(entries):
+                self._entries = entries
+            case ChangedFilesRead(files):
+                self._files = files
+            case AgentsRead(agents):
+                self._agents = agents
+            case _:
+                return
+        self._changed = True
+
+    async def run(self, receiver: ReadingReceiver) -> None:
+        while True:
+            try:
+                self._write()
+                receiver.set_healthy(self.name)
+            except OSError as error:
+                receiver.set_failure(self.name, "the edit warnings", str(error))
+            for _ in range(int(_PAUSE)):
+                await sleep_aligned(1.0)
+                if self._changed:
+                    break
+
+    def _write(self) -> None:
+        folder = paths.edits_dir()
+        texts = self._texts() if self._changed else self._written
+        self._changed = False
+        if texts:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        for common_dir, text in texts.items():
+            place = file_of(common_dir)
+            head = _HEAD.format(at=times.clock() // 1_000_000_000, mode=self._mode)
+            if self._written.get(common_dir) != text or not _confirm(place, head):
+                _replace(place, head + text)
+        for gone in self._written.keys() - texts.keys():
+            with suppress(FileNotFoundError):
+                os.unlink(file_of(gone))
+        self._written = dict(texts)
+
+    def _texts(self) -> dict[str, str]:
+        found: dict[str, list[RosterEntry]] = {}
+        for entry in self._entries:
+            if not entry.missing:
+                found.setdefault(entry.common_dir, []).append(entry)
+        return {common_dir: self._text(entries) for common_dir, entries in found.items() if len(entries) > 1}
+
+    def _text(self, entries: Sequence[RosterEntry]) -> str:
+        lines = [f"root\t{one.path}\t{one.key.worktree}\n" for one in entries if not _UNWRITABLE & set(one.path)]
+        for entry in entries:
+            in_hand = dict(self._in_hand(entry))
+            names = {one.session: one.name for one in self._agents if one.key == entry.key and not one.truth.ended}
+            who = f" ({', '.join(sorted(set(names.values())))})" if names else ""
+            for path in sorted(self._files.get(entry.key, ())):
+                said = f"{entry.key.worktree}{who} has changed {path} and not merged it"
+                lines.append(_line(path, entry.key.worktree, "", said))
+            for path, agent in sorted(in_hand.items()):
+                said = f"{agent.name} has {path} in hand in {entry.key.worktree}"
+                lines.append(_line(path, entry.key.worktree, agent.session or "", said))
+        return "".join(lines[:_MOST_LINES])
+
+    def _in_hand(self, entry: RosterEntry) -> Iterator[tuple[str, Agent]]:
+        """The files of a worktree that a working agent is editing, or has written and not committed."""
+        changed = self._files.get(entry.key, frozenset())
+        for agent in self._agents:
+            if agent.key != entry.key or agent.truth.ended or agent.session is None or agent.state not in WORKING:
+                continue
+            tool = agent.truth.tool
+            edited = tool.target if tool is not None and tool.name in _EDITS else None
+            if edited and (path := _relative(os.path.join(agent.cwd or entry.path, edited), entry.path)):
+                yield path, agent
+            for written in agent.facts.files:
+                path = _relative(written, entry.path)
+                if path in changed:
+                    yield path, agent
+
+
+def make_source(context: SourceContext) -> EditWarningsSource | None:
+    if not context.settings.flag("collisions.tell") or context.read_only:
+        return None
+    return EditWarningsSource(blocks=context.settings.flag("collisions.block"))
+
+
+def file_of(common_dir: str) -> str:
+    """The file of a repository."""
+    return os.path.join(paths.edits_dir(), f"{hashlib.sha256(os.fsencode(common_dir)).hexdigest()[:16]}.tsv")
+
+
+def _relative(path: str, root: str) -> str:
+    return path[len(root) + 1 :] if path.startswith(f"{root}/") else ""
+
+
+def _line(path: str, worktree: str, session: str, text: str) -> str:
+    if _UNWRITABLE & set(path) or _UNWRITABLE & set(session) or not path.isprintable():
+        return ""
+    said = safe(text, 300).translate({ord(sign): "'" for sign in _UNWRITABLE})
+    return f"\t{path}\t{worktree}\t{session}\t{said}\n"
+
+
+def _confirm(place: str, head: str) -> bool:
+    """Write a new head, which has the length of the one that is there; False if the file is gone."""
+    try:
+        handle = os.open(place, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        os.pwrite(handle, head.encode(), 0)
+    finally:
+        os.close(handle)
+    return True
+
+
+def _replace(place: str, text: str) -> None:
+    temporary = f"{place}.{os.getpid()}~"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with open(handle, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    os.rename(temporary, place)
