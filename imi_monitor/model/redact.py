@@ -73,14 +73,14 @@ def _secrets(text: str) -> Iterator[tuple[int, int]]:
     """The places of everything that is taken for a secret."""
     folded = text.casefold()
     plain = folded if text.isascii() else None
-    for signs, shapes in _shapes().items():
-        for sign in signs:
-            if sign in folded:
-                for shape, judgement in shapes:
-                    for match in _matches(shape, text, plain):
-                        if not judgement or _judge(match, judgement):
-                            yield match.span("s")
-                break
+    by_sign = _shapes()
+    shapes = {shape for sign in [sign for sign in by_sign if sign in folded] for shape in by_sign[sign]}
+    for shape, judgement in shapes:
+        low, exact = _pairs.get(shape) or _compile_pair(shape)
+        for found in exact.finditer(text) if low is None or plain is None else low.finditer(plain):
+            match = found if found.re is exact else exact.match(text, found.start())
+            if match is not None and (not judgement or _judge(match, judgement)):
+                yield match.span("s")
     longest = max(map(len, text.split()), default=0)
     if longest >= _SHORTEST:
         yield from _prefixed(text)
@@ -90,28 +90,34 @@ def _secrets(text: str) -> Iterator[tuple[int, int]]:
         yield from (match.span("s") for match in _pattern(DISCORD).finditer(text))
 
 
-def _matches(shape: str, text: str, folded: str | None) -> Iterator[re.Match[str]]:
-    """The matches of a shape. Where the case does not count, the folded text is searched, which takes a third of the time."""
-    if folded is None or not shape.startswith(_ANY_CASE):
-        yield from _pattern(shape).finditer(text)
-        return
-    for found in _pattern(shape.removeprefix(_ANY_CASE)).finditer(folded):
-        match = _pattern(shape).match(text, found.start())
-        if match is not None:
-            yield match
+def _compile_pair(shape: str) -> tuple[re.Pattern[str] | None, re.Pattern[str]]:
+    """The shape for folded text, if its case does not count, and the shape itself. The first takes a third of the time."""
+    low = _pattern(shape.removeprefix(_ANY_CASE)) if shape.startswith(_ANY_CASE) else None
+    pair = _pairs[shape] = low, _pattern(shape)
+    return pair
+
+
+_pairs: dict[str, tuple[re.Pattern[str] | None, re.Pattern[str]]] = {}
 
 
 def _prefixed(text: str) -> Iterator[tuple[int, int]]:
-    from imi_monitor.model.secret_judgement import is_random
+    for match in _pattern(_prefix_pattern()).finditer(text):
+        if _is_token(*match.group("p", "s")):
+            yield match.span("s")
+
+
+def _is_token(prefix: str, rest: str) -> bool:
+    """Whether what follows a prefix is long enough, and random where ordinary words begin with the prefix."""
     from imi_monitor.model.secret_shapes import PREFIXES, WORDLIKE
 
-    for match in _pattern(_prefix_pattern()).finditer(text):
-        prefix, rest = match["p"], match["s"]
-        least = PREFIXES.get(prefix) or WORDLIKE[prefix]
-        first = _pattern(r"[.:/]").split(rest, 1)[0]
-        unbroken = len(first) >= _UNBROKEN and first.isalnum()
-        if len(rest) >= least and (prefix in PREFIXES or unbroken or is_random(first)):
-            yield match.span("s")
+    if prefix in PREFIXES:
+        return len(rest) >= PREFIXES[prefix]
+    if len(rest) < WORDLIKE[prefix]:
+        return False
+    from imi_monitor.model.secret_judgement import is_random
+
+    first = _pattern(r"[.:/]").split(rest, 1)[0]
+    return (len(first) >= _UNBROKEN and first.isalnum()) or is_random(first)
 
 
 def _prefix_pattern() -> str:
@@ -133,17 +139,18 @@ def _prefix_pattern() -> str:
 _built: dict[str, str] = {}
 
 
-_by_signs: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+_by_sign: dict[str, list[tuple[str, str]]] = {}
 
 
-def _shapes() -> dict[tuple[str, ...], list[tuple[str, str]]]:
-    """The shapes by their signs, so that signs that several of them share are looked for once."""
-    if not _by_signs:
+def _shapes() -> dict[str, list[tuple[str, str]]]:
+    """The shapes by sign, so that a sign that several of them share is looked for once."""
+    if not _by_sign:
         from imi_monitor.model.secret_shapes import SHAPES
 
         for signs, shape, judgement in SHAPES:
-            _by_signs.setdefault(signs, []).append((shape, judgement))
-    return _by_signs
+            for sign in signs:
+                _by_sign.setdefault(sign, []).append((shape, judgement))
+    return _by_sign
 
 
 def _judge(match: re.Match[str], judgement: str) -> bool:
