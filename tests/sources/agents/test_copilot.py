@@ -19,6 +19,7 @@ from imi_monitor.model.agent import CANCELLED, COMPLETED, DEAD, FAILED, NOTHING_
 from imi_monitor.model.truth import CUT_OFF
 from imi_monitor.sources.agents.agent_reader import AgentProcess, Sighting
 from imi_monitor.sources.agents.copilot import reader as copilot
+from imi_monitor.sources.agents.folder_trust import ASKS_FOR_TRUST, MAYBE_ASKS_FOR_TRUST
 from imi_monitor.sources.agents.process_scan import ProcessScan
 from tests.audit_events import recorded
 from tests.json_values import json_values
@@ -52,6 +53,9 @@ class Place:
         self.reader = copilot.make()
         self.at = time.time()
         self.began = 0.0  # of its process: before the recorded events
+
+    def trust(self, folder: Path) -> None:
+        (self.home / ".copilot/config.json").write_text(f'// managed\n{{"trustedFolders": ["{folder}"]}}')
 
     def line(self, step: dict[str, Any]) -> bytes:
         moment = times.parse(step["event"]["timestamp"])
@@ -416,7 +420,31 @@ def test_a_killed_copilot_that_is_written_to_runs_where_it_is_not_visible(place:
     assert [one.alive for one in place.reader.read(at, None)] == [None]
 
 
+def test_a_copilot_asks_whether_its_folder_is_trusted(place: Place) -> None:
+    """It is trusted for good in its settings, for one session by what its log has next."""
+    (place.folder / f"inuse.{os.getpid()}.lock").write_text("")
+    log = place.home / ".copilot/logs" / f"process-1795122661726-{os.getpid()}.log"
+
+    def state() -> tuple[str, str, str | None]:
+        place.reader = copilot.make()
+        (one,) = look(place, process("copilot", place.wt, time.time() - 60, pid=os.getpid()))
+        found = truth(one, time.time())
+        return found.state, found.confidence, found.detail
+
+    assert state() == (UNKNOWN, "likely", MAYBE_ASKS_FOR_TRUST), "without a log nothing tells it"
+    log.parent.mkdir()
+    log.write_text("2026-11-19T21:11:02.885Z [INFO] Logged out\n")
+    assert state() == (WAITING, "likely", ASKS_FOR_TRUST)
+    with log.open("a") as file:
+        file.write("2026-11-19T21:11:25.783Z [INFO] [rust:lsp::session_service] Resolved LSP telemetry consent {}\n")
+    assert state() == (COMPLETED, "exact", NOTHING_ASKED)
+    log.unlink()
+    place.trust(place.wt.parent)
+    assert state() == (COMPLETED, "exact", NOTHING_ASKED)
+
+
 def test_a_copilot_that_was_never_asked_is_ready_and_leaves_nothing(place: Place) -> None:
+    place.trust(place.wt)
     lock = place.folder / f"inuse.{os.getpid()}.lock"
     lock.write_text("")
     (one,) = look(place, process("copilot", place.wt, pid=os.getpid()))

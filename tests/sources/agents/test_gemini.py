@@ -24,6 +24,7 @@ from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Evidence, Truth
 from imi_monitor.model.truth import decide
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
+from imi_monitor.sources.agents.folder_trust import ASKS_FOR_TRUST, MAYBE_ASKS_FOR_TRUST
 from imi_monitor.sources.agents.gemini.reader import GeminiReader
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
 from tests.audit_events import recorded
@@ -198,7 +199,14 @@ class Home:
     def project(self) -> Home:
         self.chats.mkdir(parents=True)
         self.list({str(self.tree): "tree"})
+        self.trust(self.path)
         return self
+
+    def trust(self, *folders: Path) -> None:
+        """Trust these folders and what is below them."""
+        (self.path / ".gemini" / "trustedFolders.json").write_text(
+            json.dumps({str(one.parent if one == self.path else one): "TRUST_FOLDER" for one in folders})
+        )
 
     def list(self, projects: Any) -> None:
         (self.path / ".gemini" / "projects.json").write_text(json.dumps({"projects": projects}))
@@ -261,6 +269,40 @@ def test_a_torn_line_waits_at_every_byte(home: Home) -> None:
     assert home.state(home.write(b"\n")) == ("cancelled", None)
 
 
+def test_a_folder_that_is_not_trusted_is_asked_about_at_the_start(home: Home) -> None:
+    """The title says "Ready" over this dialog, so it does not refine what the files say."""
+    home.project()
+    path = home.write(lines("interactive.jsonl")[0] + b"\n")
+    title = Evidence("title", COMPLETED, times.stamp(), "Ready", standing=True, read_at=times.stamp())
+
+    def state() -> tuple[str, str | None]:
+        (one,) = home.read(path)
+        return told(decide((*one.evidence, title), one.alive, times.now()))
+
+    assert state()[0] == "completed?", "what is above it is trusted"
+    home.trust(home.tree.parent / "tr")
+    assert state() == ("waiting_for_input?", ASKS_FOR_TRUST)
+    settings_file = home.path / ".gemini" / "settings.json"
+    settings_file.write_text('{ // mine\n "security": {"folderTrust": {"enabled": false}}}')
+    assert state()[0] == "completed?", "it does not ask at all"
+    settings_file.unlink()
+    home.processes = (home.process(argv=("node", "gemini.js", "--skip-trust")),)
+    assert state()[0] == "completed?"
+    home.processes = (home.process(),)
+    home.write(lines("interactive.jsonl")[1] + b"\n" + lines("interactive.jsonl")[2] + b"\n")
+    home.processes = (home.process(began_at=1.0),)
+    assert state()[0] == "running?", "a prompt was taken, so it was answered"
+
+
+def test_a_dialog_that_another_gemini_may_have_answered_is_unknown(home: Home) -> None:
+    home.project()
+    path = home.write(lines("interactive.jsonl")[0] + b"\n")
+    os.utime(home.path / ".gemini" / "trustedFolders.json", (time.time() + 1, time.time() + 1))
+    assert home.state(path) == ("unknown", NOTHING), "only this one can have answered it: the title counts"
+    home.processes = (*home.processes, home.process(pid=1, began_at=time.time() - 1))
+    assert home.state(path) == ("unknown?", MAYBE_ASKS_FOR_TRUST)
+
+
 def test_gemini_events_come_once(home: Home) -> None:
     home.project()
     path = home.write(b"\n".join(lines("headless.jsonl")) + b"\n")
@@ -274,6 +316,7 @@ def test_a_document_of_2025_is_read_as_it_is_rewritten(home: Home) -> None:
     """Its folder is named by a hash of the path, without a list of projects."""
     home.chats = home.path / ".gemini" / "tmp" / hashlib.sha256(str(home.tree).encode()).hexdigest() / "chats"
     home.chats.mkdir(parents=True)
+    home.trust(home.path)
     document = json.loads((FIXTURES / "document_2025.json").read_text())
     path = home.chats / "session-2026-11-18T11-06-7c6b5a49.json"
     states = []

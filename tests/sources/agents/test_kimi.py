@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from imi_monitor.model.agent import COMPLETED, FAILED, RUNNING, WAITING, Agent
+from imi_monitor.model.agent import COMPLETED, FAILED, NOTHING_ASKED, RUNNING, UNKNOWN, WAITING, Agent, Truth
+from imi_monitor.sources.agents import fields
+from imi_monitor.sources.agents.agent_reader import AgentProcess, Sighting
+from imi_monitor.sources.agents.folder_trust import ASKS_FOR_TRUST, MAYBE_ASKS_FOR_TRUST
 from imi_monitor.sources.agents.kimi.reader import KimiReader
 from imi_monitor.sources.agents.kimi.reducer import KimiReducer
 from tests.sources.agents import reader_kit, recording_kit
@@ -53,6 +56,32 @@ def test_each_step_of_a_recording_is_known(tmp_path: Path, monkeypatch: pytest.M
     assert states["killed while a command ran"] == ("dead", "exact")
     assert states["done after it was resumed"] == ("completed", "exact")
     assert states["closed"] == ("completed", "exact")
+
+
+def test_a_folder_that_is_not_trusted_is_asked_about(tmp_path: Path) -> None:
+    home, tree = tmp_path / "home", tmp_path / "app"
+    (home / ".kimi-code").mkdir(parents=True)
+    tree.mkdir()
+    opened = {"root": str(tree), "last_opened_at": fields.at(NOW)}
+    (home / ".kimi-code" / "workspaces.json").write_text(json.dumps({"workspaces": {"wd": opened}}))
+    one, other = (reader_kit.process("kimi", tree, NOW + began, pid=100 + began) for began in (0, 1))
+
+    def states(*processes: AgentProcess) -> list[tuple[str, str | None]]:
+        at = reader_kit.world(home, tree, now=NOW + 60, processes=processes)
+        return [(truth.state, truth.detail) for truth in (told(seen) for seen in KimiReader().read(at, None))]
+
+    def told(seen: Sighting) -> Truth:
+        truth = reader_kit.truth(seen, NOW + 60)
+        assert truth.confidence == "likely"
+        return truth
+
+    assert states(one) == [(WAITING, ASKS_FOR_TRUST)]
+    (home / ".kimi-code" / "workspace-trust").mkdir()
+    (home / ".kimi-code" / "workspace-trust" / "wd").write_text(
+        json.dumps({"root": str(tree), "trustedAt": (NOW + 30) * 1000})
+    )
+    assert states(one) == [(COMPLETED, NOTHING_ASKED)], "only this one can have answered"
+    assert states(one, other) == [(UNKNOWN, MAYBE_ASKS_FOR_TRUST)] * 2, "the dialog of one of them may be open"
 
 
 def test_a_question_waits_until_it_is_answered() -> None:

@@ -30,8 +30,8 @@ def wrong(replay: Replay, found: list[Agent]) -> list[tuple[str, str, str | None
     ]
 
 
-def test_there_are_recordings_of_six_programs() -> None:
-    assert recording_kit.NAMES == ("claude", "codex", "gemini", "kimi", "opencode", "qwen")
+def test_there_are_recordings_of_seven_programs() -> None:
+    assert recording_kit.NAMES == ("claude", "codex", "copilot", "gemini", "kimi", "opencode", "qwen")
 
 
 @pytest.mark.parametrize("name", recording_kit.NAMES)
@@ -100,7 +100,7 @@ def test_a_summary_that_another_process_writes_does_not_pair_it_with_that_sessio
             replay.now = event["at"]
             found = [one for one in replay.agents(monitor) if not one.truth.ended]
             if resumed:
-                assert [(one.session or "")[:8] for one in found] == ["ec416fdf"]
+                assert [(one.session or "")[:8] for one in found] == ["6ab4ee5e"]
         replay.apply(event)
         resumed = resumed or event.get("step") == "resumed after the kill"
         if event.get("step") == "closed":

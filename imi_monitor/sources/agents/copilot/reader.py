@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from imi_monitor import host
-from imi_monitor.model.agent import COMPLETED, NOTHING_ASKED, Evidence, SessionFacts
+from imi_monitor.model.agent import SessionFacts
 from imi_monitor.sources.agents import fields, foreign_files
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.copilot.reducer import CopilotReducer
+from imi_monitor.sources.agents.copilot.session_start import SessionStart, copilot_folder
 from imi_monitor.sources.agents.foreign_files import FileStamp, RecordFile
 
 _DAY = 86_400.0
@@ -104,6 +105,7 @@ class CopilotSession:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.alive = False
+        self._start = SessionStart()
         self._file = RecordFile(f"{folder}/events.jsonl", CopilotReducer, _WINDOW)
         self._stamp: FileStamp | None = None
         self._workspace: dict[str, str] = {}
@@ -146,7 +148,7 @@ class CopilotSession:
         if evidence is None and self._stamp is None:
             if alive is not True or process is None:
                 return None  # it ended before anything was asked
-            evidence = _ready_evidence(process)
+            evidence = self._start.evidence(process, context)
         return Sighting(
             cli="copilot",
             session=self.id,
@@ -217,14 +219,8 @@ def _continues(argv: Sequence[str]) -> bool:
     return any(word == "--continue" or word.split("=")[0] == "--resume" for word in argv[1:])
 
 
-def _ready_evidence(process: AgentProcess) -> Evidence:
-    says = f"process {process.pid} has it open, and it has no events"
-    return Evidence("transcript", COMPLETED, fields.at(process.began_at), says, NOTHING_ASKED)
-
-
 def _home(context: ReadContext) -> str:
-    given = context.env.get("COPILOT_HOME", "")
-    return f"{given if os.path.isabs(given) else context.home + '/.copilot'}/session-state"
+    return f"{copilot_folder(context)}/session-state"
 
 
 def _holder(lock: InUseLock, context: ReadContext) -> AgentProcess | None:

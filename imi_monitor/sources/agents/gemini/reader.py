@@ -12,7 +12,8 @@ from itertools import pairwise
 
 from imi_monitor.model.agent import COMPLETED, FAILED, RUNNING, WAITING, Evidence
 from imi_monitor.sources.agents import fields, foreign_files
-from imi_monitor.sources.agents.agent_reader import AgentProgram, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.folder_trust import FolderTrust
 from imi_monitor.sources.agents.foreign_files import FileStamp, RecordFile
 from imi_monitor.sources.agents.gemini.reducer import GeminiReducer, StartOptions
 from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
@@ -93,6 +94,7 @@ class GeminiReader:
         self.has_more = False
         self.chats: dict[str, GeminiChat] = {}
         self._home = ""
+        self._trust = FolderTrust("", by_default=True)
         self._places: dict[str, str] = {}  # folder of chats -> the folder they were held in
         self._roots: tuple[str, ...] = ()
         self._pairs = SessionPairs(resumes=_resumes)
@@ -126,6 +128,8 @@ class GeminiReader:
         home = gemini_folder(context)
         moved = home != self._home or context.roots != self._roots
         if moved or touched is None or any(self._changes_places(path) for path in touched):
+            if home != self._home:
+                self._trust = FolderTrust(home, by_default=True)
             self._home, self._roots = home, context.roots
             self._places = chat_folders(home, context)
             self.chats = {path: chat for path, chat in self.chats.items() if os.path.dirname(path) in self._places}
@@ -179,6 +183,8 @@ class GeminiReader:
         if owner.alive is False and evidence is not None and evidence.state == RUNNING and chat.failure:
             says = "its error file in the folder for temporary files"
             evidence = Evidence("transcript", FAILED, evidence.at, says, chat.failure)
+        if process is not None and owner.alive:
+            evidence = self._at_its_start(chat, process, evidence, context) or evidence
         return Sighting(
             cli=self.cli,
             session=chat.id,
@@ -193,6 +199,15 @@ class GeminiReader:
             process_began=owner.began,
             tied=owner.tied,
         )
+
+    def _at_its_start(
+        self, chat: GeminiChat, process: AgentProcess, newest: Evidence | None, context: ReadContext
+    ) -> Evidence | None:
+        """What is known of the dialog for the folder's trust, until the process has recorded something."""
+        if chat.options.headless or (newest is not None and newest.at >= fields.at(process.began_at)):
+            return None
+        others = [one for one in context.processes_of(self.cli) if one is not process and one.cwd == process.cwd]
+        return self._trust.evidence(process, fields.seconds(chat.reducer.started_at), others)
 
 
 def find_failure(since: str, prompt: str | None) -> str:

@@ -1,7 +1,8 @@
 """Kimi Code: `sessions/<workspace>/<session>/agents/main/wire.jsonl`, and the folders of the workspaces in `workspaces.json`.
 
 The program replaces its own command line, so that nothing names the session of a process: sessions and processes are paired by
-their folder and times. A process without a session stands at its prompt, because the first prompt creates one.
+their folder and times. A process without a session stands at its prompt, because the first prompt creates one; or in the dialog
+that asks whether its folder is trusted, until the answer is a file in `workspace-trust/`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from imi_monitor.model.agent import COMPLETED, NOTHING_ASKED, WAITING, Evidence
+from imi_monitor.model.agent import COMPLETED, NOTHING_ASKED, UNKNOWN, WAITING, Evidence
 from imi_monitor.sources.agents import fields, foreign_files
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.folder_trust import ASKS_FOR_TRUST, MAYBE_ASKS_FOR_TRUST
 from imi_monitor.sources.agents.foreign_files import RecordFile
 from imi_monitor.sources.agents.kimi.reducer import KimiReducer
 from imi_monitor.sources.agents.other_programs import HELPERS
 from imi_monitor.sources.agents.session_owners import SessionPairs, SessionProcess, SessionTrace
 
 _DAY = 86400.0
+_SLACK = 2.0  # seconds by which the clocks of a process and of a record may differ
 _WINDOW = 256 << 10  # a request of the model's may be long
 _LONGEST_TABLE = 1 << 20
 _RECORDS = "agents/main/wire.jsonl"
@@ -53,6 +56,8 @@ class KimiReader:
         self.has_more = False
         self._home = ""
         self._places: dict[str, str] = {}  # folder of a workspace's sessions -> the workspace
+        self._opened: dict[str, float] = {}  # workspace -> when it was opened last
+        self._trusted: tuple[float | None, dict[str, float]] = None, {}  # when it was written; folder -> since when
         self._sessions: dict[str, KimiSession] = {}  # by folder
         self._titles: dict[str, tuple[float, str | None]] = {}  # by session: when it was written, its title
         self._pairs = SessionPairs()
@@ -97,6 +102,8 @@ class KimiReader:
         for name, one in listed.items():
             root = fields.path(fields.table(one).get("root"))
             if root is not None and "/" not in name and context.is_watched(root):
+                opened = fields.moment(fields.table(one).get("last_opened_at"))
+                self._opened[os.path.realpath(root)] = fields.seconds(opened) or 0.0
                 yield f"{self._home}/sessions/{name}", os.path.realpath(root)
 
     def _with_more(self) -> list[KimiSession]:
@@ -140,12 +147,46 @@ class KimiReader:
             may_have = any(one.cwd == process.cwd and one.modified_at >= process.began_at for one in open_ones)
             if (process.pid, process.started) in taken or may_have or not context.is_watched(process.cwd):
                 continue
-            says = f"process {process.pid} runs, and no session was written since it began"
-            # a dialog at its start is not recorded
-            ready = Evidence(
-                "transcript", COMPLETED, fields.at(process.began_at), says, NOTHING_ASKED, or_else=frozenset({WAITING})
-            )
+            ready = self._at_its_start(process, processes)
             yield Sighting("kimi", None, process.cwd, process.pid, process.started, True, evidence=(ready,))
+
+    def _at_its_start(self, process: AgentProcess, processes: Sequence[AgentProcess]) -> Evidence:
+        """It is ready, or asks whether the folder is trusted; another dialog at its start is not recorded."""
+        at, cwd = fields.at(process.began_at), process.cwd
+        trusted_at = self._trusted_folders().get(cwd)
+        if trusted_at is None and self._opened.get(cwd, 0.0) >= process.began_at - _SLACK:
+            says = f"no file of workspace-trust names this folder, and process {process.pid} has opened it"
+            return Evidence("transcript", WAITING, at, says, ASKS_FOR_TRUST, or_else=frozenset({COMPLETED}))
+        asked = [one for one in processes if one.cwd == cwd and one.began_at < (trusted_at or 0.0)]
+        if process in asked and len(asked) > 1:
+            says = (
+                f"the folder was trusted after process {process.pid} began: its dialog or that of another was answered"
+            )
+            return Evidence(
+                "transcript", UNKNOWN, at, says, MAYBE_ASKS_FOR_TRUST, or_else=frozenset({WAITING, COMPLETED})
+            )
+        says = f"process {process.pid} runs, and no session was written since it began"
+        return Evidence("transcript", COMPLETED, at, says, NOTHING_ASKED, or_else=frozenset({WAITING}))
+
+    def _trusted_folders(self) -> dict[str, float]:
+        """Folder -> since when it is trusted."""
+        folder = f"{self._home}/workspace-trust"
+        modified_at = foreign_files.modified_at(folder)
+        if modified_at != self._trusted[0]:
+            self._trusted = modified_at, dict(_trust_records(folder))
+        return self._trusted[1]
+
+
+def _trust_records(folder: str) -> Iterator[tuple[str, float]]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        one = _table(f"{folder}/{name}")
+        root, since = fields.path(one.get("root")), fields.moment(one.get("trustedAt"))
+        if root is not None:
+            yield os.path.realpath(root), fields.seconds(since) or 0.0
 
 
 def _trace(one: KimiSession) -> SessionTrace:

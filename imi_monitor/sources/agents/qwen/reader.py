@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from imi_monitor.model.agent import COMPLETED, NOTHING_ASKED, RUNNING, WAITING, Evidence
 from imi_monitor.sources.agents import fields
-from imi_monitor.sources.agents.agent_reader import AgentProgram, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentProgram, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.claude.live_registry import WatchedFolders
+from imi_monitor.sources.agents.folder_trust import FolderTrust
 from imi_monitor.sources.agents.foreign_files import RecordFile
 from imi_monitor.sources.agents.other_programs import HELPERS
 from imi_monitor.sources.agents.qwen.reducer import QwenReducer
@@ -71,6 +72,7 @@ class QwenReader:
         self._chats: dict[str, QwenChat] = {}
         self._folders: tuple[str, ...] = ()  # of chats
         self._home = ""
+        self._trust = FolderTrust("", by_default=False)
         self._all_entries: list[QwenEntry] = []
         self._entries: dict[str, QwenEntry] = {}  # by session
         self._listed: dict[str, int] = {}  # the files of the entries -> when they were written
@@ -88,6 +90,7 @@ class QwenReader:
         home = os.path.realpath(context.env.get("QWEN_HOME") or f"{context.home}/.qwen")
         if home != self._home:
             self._home, self._chats, self._entries, self._listed = home, {}, {}, {}
+            self._trust = FolderTrust(home, by_default=False)
         self._read_entries(context)
         self._find(context, touched)
         self._read_chats(touched)
@@ -187,12 +190,19 @@ class QwenReader:
             head = next((one for one in context.processes_of("qwen") if entry.pid in (one.pid, *one.family)), None)
             if head is None:
                 continue
-            says = f"sessions/{entry.pid}.json lists it, and it has no chat"
-            # a dialog at its start is not recorded
-            ready = Evidence(
-                "transcript", COMPLETED, fields.at(head.began_at), says, NOTHING_ASKED, or_else=frozenset({WAITING})
-            )
+            ready = self._trust_dialog(entry, head, context) or _ready(entry, head)
             yield Sighting("qwen", entry.session, entry.cwd, head.pid, head.started, True, evidence=(ready,))
+
+    def _trust_dialog(self, entry: QwenEntry, head: AgentProcess, context: ReadContext) -> Evidence | None:
+        others = [one for one in context.processes_of("qwen") if one is not head and one.cwd == head.cwd]
+        return self._trust.evidence(head, fields.seconds(entry.started_at), others)
+
+
+def _ready(entry: QwenEntry, head: AgentProcess) -> Evidence:
+    says = f"sessions/{entry.pid}.json lists it, and it has no chat"
+    began = fields.at(head.began_at)
+    # another dialog at its start is not recorded
+    return Evidence("transcript", COMPLETED, began, says, NOTHING_ASKED, or_else=frozenset({WAITING}))
 
 
 def _entries(folder: str, names: Sequence[str]) -> Iterator[QwenEntry]:
