@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Without compiled files every start compiles imi again, and every run of the tests all of them (8 s for each process).
+unexport PYTHONDONTWRITEBYTECODE
 
 # What `make quick` runs: the folders whose tests are mostly pure, and of git, actions and ui the files that a change touches
 # most often. Files in SLOW start many processes or real programs (more than 4 s alone). `make test` runs everything.
