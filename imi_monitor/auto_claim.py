@@ -177,7 +177,7 @@ def _release(context: Context, automatic: AutomaticClaim) -> list[str]:
     warning = presence.update_presence_lock(
         context.connection, lock, automatic.repo_name, automatic.worktree_name, context.database
     )
-    sentence = f"{safe(automatic.worktree_name)} is free again: the session of {safe(automatic.agent_id)} is over"
+    sentence = f"{safe(automatic.worktree_name)} is unclaimed again: the session of {safe(automatic.agent_id)} is over"
     return [sentence, *([warning] if warning else [])]
 
 

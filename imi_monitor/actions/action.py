@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FLAG = ""
 
-GROUPS = ("Worktrees", "Status", "Claims", "Merge and remove", "Agents", "Board", "Setup")
+GROUPS = ("Worktrees", "Status", "Claims", "Changes", "Merge and remove", "Agents", "Board", "Setup")
 """The headings of actions in the help pages and in the dashboard's help, in their order."""
 
 

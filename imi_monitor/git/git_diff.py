@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 
-Kind = Literal["all", "unstaged", "staged", "trunk"]
+Kind = Literal["all", "unstaged", "staged", "trunk", "turn"]
 
 _LIST_TIMEOUT = 30.0
 _PART_INTERVAL = 0.15  # seconds between two calls of `on_part`
@@ -59,20 +59,22 @@ def read_diff(
     limits: DiffLimits = DEFAULT_LIMITS,
     new_files: bool = True,
     on_part: Callable[[Diff], None] | None = None,
+    index: dict[str, str] | None = None,
 ) -> Diff:
     """Return the changes of the worktree. `trunk` is the full ref or id to compare with for the kind trunk.
 
     Untracked files are included except for `staged` or without `new_files`. `on_part` receives what is parsed so far.
+    With an `index` of another folder (git's variables for it) `unstaged` compares with that one.
     """
     if git.work_tree is None:
         raise GitError(f"{safe(git.common_dir)} is bare here: it has no files", code="bare")
     revisions, base = _against(git, kind, trunk)
     only = ("--", *(f":(top,literal){path}" for path in paths))
-    found = replace(_streamed(git, ("diff", *_OPTIONS, *revisions, *only), limits, on_part), base=base)
+    found = replace(_streamed(git, ("diff", *_OPTIONS, *revisions, *only), limits, on_part, index), base=base)
     if kind == "staged" or not new_files:
         return found
     kept = sum(file.kept for file in found.files)
-    return found.joined(read_untracked(git, paths, replace(limits, lines=max(0, limits.lines - kept))))
+    return found.joined(read_untracked(git, paths, replace(limits, lines=max(0, limits.lines - kept)), index))
 
 
 def read_commit_diff(
@@ -130,7 +132,13 @@ def _empty_tree(git: Git) -> str:
     return git.text("hash-object", "-t", "tree", "--stdin")
 
 
-def _streamed(git: Git, words: tuple[str, ...], limits: DiffLimits, on_part: Callable[[Diff], None] | None) -> Diff:
+def _streamed(
+    git: Git,
+    words: tuple[str, ...],
+    limits: DiffLimits,
+    on_part: Callable[[Diff], None] | None,
+    index: dict[str, str] | None = None,
+) -> Diff:
     parser = PatchParser(limits)
     part_at = time.monotonic()
 
@@ -147,7 +155,7 @@ def _streamed(git: Git, words: tuple[str, ...], limits: DiffLimits, on_part: Cal
             timeout=limits.seconds,
             cap=limits.patch_bytes,
             on_stdout=arrived,
-            env=UNALTERED_HISTORY,
+            env={**UNALTERED_HISTORY, **(index or {})},
             settings=_NAMES_AS_THEY_ARE,
         )
     except GitError as error:
@@ -166,9 +174,9 @@ _BINARY_PROBE = 8000  # bytes in which a NUL means binary, as for git
 _NO_END = "No newline at end of file"
 
 
-def read_untracked(git: Git, paths: Sequence[str], limits: DiffLimits) -> Diff:
+def read_untracked(git: Git, paths: Sequence[str], limits: DiffLimits, index: dict[str, str] | None = None) -> Diff:
     """Return every untracked file that is not ignored; files beyond the limits are only counted."""
-    names, more = _untracked_names(git, paths, limits.name_bytes)
+    names, more = untracked_names(git, paths, limits.name_bytes, index)
     files, lines_left, bytes_left = [], limits.lines, limits.untracked_bytes
     for name in names[: limits.files]:
         if git.cancelled is not None and git.cancelled():
@@ -193,14 +201,16 @@ def written(work_tree: str, paths: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def _untracked_names(git: Git, paths: Sequence[str], most: int) -> tuple[list[str], bool]:
+def untracked_names(
+    git: Git, paths: Sequence[str], most: int, index: dict[str, str] | None = None
+) -> tuple[list[str], bool]:
     """Return the names within `most` bytes, and whether there are more."""
     kept = bytearray()
     only = (f":(top,literal){path}" for path in paths)
     capped = False
     try:
         words = ("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", *only)
-        git.run(*words, timeout=_LIST_TIMEOUT, cap=most, on_stdout=kept.extend)
+        git.run(*words, timeout=_LIST_TIMEOUT, cap=most, on_stdout=kept.extend, env=index)
     except GitError as error:
         if error.code not in ("git-too-much", "git-timeout"):
             raise

@@ -24,6 +24,7 @@ MODULES = (
     "imi_monitor.sources.unread_source",
     "imi_monitor.sources.agents.agents_source",
     "imi_monitor.sources.runs_source",
+    "imi_monitor.sources.turn_source",
     "imi_monitor.sources.installation_source",
     "imi_monitor.sources.homes_source",
     "imi_monitor.sources.forge_source",

@@ -19,7 +19,7 @@ ASCII_TWINS = str.maketrans(
     {
         "◆": "*",
         "✚": "+",
-        "◇": "?",
+        "◇": "r",  # of a review; `?` means unknown
         "▪": "#",
         "⚙": "%",
         "⚒": "%",

@@ -19,6 +19,15 @@ from imi_monitor.ui.view_keys import MOVEMENT, ViewKey
 from imi_monitor.ui.worktree_order import GROUPS, SORTS, WorktreeOrder
 
 ReasonAgainst = Callable[[Command], str]
+_ROW_MENU = {
+    "Go there": ("Selected worktree",),
+    "Look": ("Views", "Status"),
+    "Agents": ("Agents",),
+    "Claim": ("Claims",),
+    "Changes": ("Changes",),
+    "Worktree": ("Worktrees", "Merge and remove", "Setup"),
+}
+"""The headings of a worktree's menu, and the groups of commands below each."""
 NAVIGATION = (
     ("j k ↑ ↓", "Move", "move in the focused panel; also page up, page down, home, end"),
     ("1-5 tab", "Panels", "focus a panel, and show it where there is not enough space for all"),
@@ -68,8 +77,12 @@ def _besides(commands: Sequence[Command], view: Sequence[ViewKey]) -> list[Comma
 
 
 def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Menu:
-    """The commands for one worktree, or for the marked ones."""
-    entries = [_entry(command, why) for command in commands if command.needs_worktree and command.word != "menu"]
+    """The commands for one worktree, or for the marked ones, under the headings of their groups."""
+    listed = [command for command in commands if command.needs_worktree and command.word != "menu"]
+    entries = []
+    for heading, groups in _ROW_MENU.items():
+        found = [_entry(command, why) for command in listed if command.group in groups]
+        entries += [MenuEntry("", heading), *found] if found else []
     return Menu(title, entries, search=False)
 
 

@@ -88,7 +88,7 @@ def test_a_live_agent_has_its_free_worktree_until_its_session_ends(tree: Repo, s
     assert imi("claim", "feat-x", "--agent", "other", cwd=repo.path).code == 1
     (tree.path / "unsaved.txt").write_text("work")
     assert follow(agent(tree, sleeper, ended_at=times.stamp())) == [
-        "feat-x is free again: the session of claude-1 is over"
+        "feat-x is unclaimed again: the session of claude-1 is over"
     ]
     assert held() == {} and (tree.path / "unsaved.txt").read_text() == "work"
     told = [line for line in imi("events", "--json", cwd=repo.path).out.splitlines() if "worktree.released" in line]
@@ -137,7 +137,7 @@ def test_a_killed_agents_claim_is_released_and_an_unseen_ones_is_not(tree: Repo,
     follow(agent(tree, mortal))
     assert follow() == [] and held() == {"feat-x": "claude-1"}, "not seen is not over"
     mortal.end()
-    assert follow() == ["feat-x is free again: the session of claude-1 is over"]
+    assert follow() == ["feat-x is unclaimed again: the session of claude-1 is over"]
 
 
 def test_a_resumed_session_claims_for_its_new_process(tree: Repo, sleeper: Sleeper, repo: Repo) -> None:
@@ -226,7 +226,7 @@ def test_many_monitors_make_one_claim(tree: Repo, sleeper: Sleeper) -> None:
         said = [
             line for lines in pool.map(lambda _: follow(agent(tree, sleeper, ended=True)), range(12)) for line in lines
         ]
-    assert said == ["feat-x is free again: the session of claude-1 is over"]
+    assert said == ["feat-x is unclaimed again: the session of claude-1 is over"]
     with closing(registry()) as connection:
         assert connection.execute("SELECT count(*) FROM claim_history").fetchone() == (1,)
 
@@ -235,4 +235,4 @@ def test_a_renamed_worktree_keeps_its_automatic_claim(tree: Repo, sleeper: Sleep
     follow(agent(tree, sleeper))
     with closing(registry()) as connection:
         db.transact(connection, claims.rename_worktree, "app", "feat-x", "feat-z")
-    assert follow(agent(tree, sleeper, ended=True)) == ["feat-z is free again: the session of claude-1 is over"]
+    assert follow(agent(tree, sleeper, ended=True)) == ["feat-z is unclaimed again: the session of claude-1 is over"]

@@ -244,7 +244,7 @@ def test_the_script_of_the_readme_works_as_it_stands(shell: Callable[..., Shell]
     (Path.cwd() / "script.sh").write_text(f"set -e\n{imi_function}{script}")
     done = shell().run(f"sh {Path.cwd() / 'script.sh'}")
     assert done.code == 0, done.out
-    assert "one is free: claude-1 released it" in done.out
+    assert "one is unclaimed now: claude-1 released it" in done.out
 
 
 def test_senseless_sessions_are_usage_errors(one: Repo) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.limits import join
 
-REAL_GH, REAL_GLAB = shutil.which("gh"), shutil.which("glab")
+REAL_GH, REAL_GLAB = shutil.which("gh"), os.environ.get("IMI_TEST_GLAB") or shutil.which("glab")
 SHA = "a" * 40
 
 

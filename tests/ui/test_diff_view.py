@@ -15,11 +15,13 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from imi_monitor.actions.status import diff_action as action
+from imi_monitor.git import turn_start
+from imi_monitor.model import times
 from imi_monitor.model.diff import Diff, FileDiff
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.widgets.sheet import Sheet
-from tests.git.git_kit import start_conflict
+from tests.git.git_kit import open_git, start_conflict
 from tests.helpers import Repo, git
 from tests.limits import LIMIT
 from tests.ui.pilot_kit import run_view, screen_strips, screen_text, toasts, wait_until
@@ -55,9 +57,26 @@ def test_kinds_of_diff_by_key_and_by_tab(feat: Repo, repo: Repo) -> None:
         await pilot.press("t")
         await wait_until(pilot, lambda: "committed" in screen_text(app) and "against main" in screen_text(app))
         await pilot.press("tab")
+        await wait_until(pilot, lambda: "no turn of an agent was seen in feat-x" in screen_text(app))
+        await pilot.press("tab")
         await wait_until(pilot, lambda: "against HEAD" in screen_text(app))
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+
+    run_view(repo, "d", play)
+
+
+def test_the_last_turn_of_the_agent_is_a_scope_of_the_diff(feat: Repo, repo: Repo) -> None:
+    turn_start.keep(open_git(feat), "claude:1", "claude-1", times.stamp(), times.stamp())
+    feat.write("src/api.py", "def api():\n    return 3\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "brand new" in screen_text(app))
+        await pilot.press("r")
+        await wait_until(pilot, lambda: "return 3" in screen_text(app) and "brand new" not in screen_text(app))
+        assert "since claude-1's last turn began" in screen_text(app)
+        await pilot.press("plus")
+        await wait_until(pilot, lambda: any("staged or discarded" in one for one in toasts(app)))
 
     run_view(repo, "d", play)
 

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from imi_monitor.ui import menu_entries
+from imi_monitor.ui import commands, menu_entries
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry, matching_entries
 from tests.helpers import Repo
@@ -148,6 +148,14 @@ def test_the_menu_of_a_worktree_opens_by_key_and_right_click(repo: Repo) -> None
         assert app.screen is app.home
 
     run_dashboard(repo, play)
+
+
+def test_the_menu_of_a_worktree_has_every_command_for_it_under_a_heading() -> None:
+    listed = commands.table()
+    found = menu_entries.row_menu("feat-x", listed, lambda _command: "")._entries
+    assert not found[0].value, "a heading comes first"
+    values = [entry.value for entry in found if entry.value]
+    assert sorted(values) == sorted(one.word for one in listed if one.needs_worktree and one.word != "menu")
 
 
 def test_a_click_in_a_menu_chooses_and_a_click_outside_closes_it(repo: Repo) -> None:

@@ -255,7 +255,7 @@ def refusal(found: Target, answer: ClaimAnswer, wanted: ClaimRequest, waited: fl
         data["waiting"] = answer.ahead.agent_id
         return Refused(
             advised(
-                f"{patience}{safe(found.name)} is free, but {safe(answer.ahead.agent_id)} is first in line for it",
+                f"{patience}{safe(found.name)} is unclaimed, but {safe(answer.ahead.agent_id)} is first in line for it",
                 f"wait in line with --wait SECONDS, or {force}",
                 "wait in line, or take it from its owner",
             ),

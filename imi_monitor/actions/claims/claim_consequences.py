@@ -30,7 +30,7 @@ def of_waiting(context: Context, found: Target, claim: Claim) -> list[str]:
     """The place in line, the owner, and how the waiting ends."""
     waiters = claim_queue.list_waiters(context.connection, claim.repo_name, claim.worktree_name)
     ahead = sum(not one.gone for one in waiters)
-    owner = f"{safe(claim.agent_id)} holds it" if claim.agent_id else "it is free for the first in line"
+    owner = f"{safe(claim.agent_id)} holds it" if claim.agent_id else "it is unclaimed: the first in line gets it"
     place = f"behind {count(ahead, 'agent')}" if ahead else "as the first"
     return [
         f"waits in line for {safe(found.name)} {place}; {owner}",
@@ -42,7 +42,7 @@ def of_waiting(context: Context, found: Target, claim: Claim) -> list[str]:
 def of_release(context: Context, found: Target, claim: Claim, agent: str) -> list[str]:
     """Whose claim ends, who is next in line, and what is uncommitted in the worktree."""
     held = f", held for {times.age_of(claim.claimed_at)}" if claim.claimed_at else ""
-    lines = [f"{safe(found.name)} is free for any agent: {safe(claim.agent_id or '?')}'s claim ends{held}"]
+    lines = [f"{safe(found.name)} becomes unclaimed: {safe(claim.agent_id or '?')}'s claim ends{held}"]
     if ownership.is_anothers(claim, agent):
         lines.append(f"{safe(claim.agent_id or '?')} sees that {safe(agent)} took it, and the reason")
     first = claim_queue.first_ready(context.connection, claim.repo_name, claim.worktree_name)

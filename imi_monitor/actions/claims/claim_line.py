@@ -184,7 +184,7 @@ class _Line:
 
     def _show_progress(self, holder: str | None) -> None:
         place = claim_queue.position(self._connection, *self._key, self._seq)
-        state = f"held by {safe(holder)}" if holder else "free for the first in line"
+        state = f"held by {safe(holder)}" if holder else "unclaimed: the first in line gets it"
         self._context.progress(f"{_ordinal(place)} in line for {safe(self._target.name)}, {state}")
 
 

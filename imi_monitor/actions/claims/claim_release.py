@@ -119,9 +119,9 @@ def _outcome(context: Context, request: Request, found: Target, before: Claim, a
         "reason": request.text("reason"),
         "outcome": request.text("outcome"),
     }
-    line = f"{safe(found.name)} is free: {safe(before.agent_id or '')} released it"
+    line = f"{safe(found.name)} is unclaimed now: {safe(before.agent_id or '')} released it"
     if forced:
-        line = f"{safe(found.name)} is free: taken from {safe(before.agent_id or '')}, who sees the reason"
+        line = f"{safe(found.name)} is unclaimed now: taken from {safe(before.agent_id or '')}, who sees the reason"
     return Outcome([line], data, warnings=[warning] if warning else [])
 
 

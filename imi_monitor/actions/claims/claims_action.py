@@ -201,7 +201,7 @@ def _waiting(claim: Claim, waiting: list[WaiterRow]) -> int:
 
 def _waiter_columns(waiter: WaiterRow, place: int, holder: Claim | None, several: bool) -> list[str]:
     suspended = "" if waiter.ready else state_words.SUSPENDED
-    behind = f"{safe(holder.agent_id or '?')}, for {times.age_of(holder.claimed_at)}" if holder else "it is free"
+    behind = f"{safe(holder.agent_id or '?')}, for {times.age_of(holder.claimed_at)}" if holder else "unclaimed"
     return [
         styled(safe(waiter.worktree_name), NAME),
         str(place),

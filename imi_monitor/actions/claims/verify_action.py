@@ -30,7 +30,7 @@ class VerifyAction(Action):
     help = "check whether a worktree is yours: exit status 0 yes, 1 no, 2 unknown"
     more = (
         "Yes only if the registry lists your claim, with the epoch you name if you name one, and its process is not proven"
-        " dead. A free worktree, another's claim and a claim taken from you give 1. An unreadable registry, a damaged"
+        " dead. An unclaimed worktree, another's claim and a claim taken from you give 1. An unreadable registry, a damaged"
         " repository and an unknown worktree give 2."
     )
     arguments = (claim_options.NAME,)

@@ -33,7 +33,7 @@ _PART = re.compile(r"(?:file )?[0-9a-f]{16}(?:\.\d+)?|mode [0-7]{6} [0-7]{6}")
 
 class ReadAction(Action):
     words = ("read",)
-    group = "Status"
+    group = "Changes"
     label = "Mark as read"
     in_menus = True
     requires = ("folder",)
@@ -81,7 +81,7 @@ class ReadAction(Action):
 
 class UnreadAction(Action):
     words = ("unread",)
-    group = "Status"
+    group = "Changes"
     label = "Unread changes"
     help = "count the hunks that were not read yet, in all worktrees or file by file in one"
     more = "Of each worktree the changes since its branch left the trunk count, committed or not; most unread first."

@@ -31,7 +31,7 @@ _FORCE = Option("force", "although another owner has claimed the worktree", over
 class FileAction(Action):
     """The common part: which files are meant, and that the worktree is the caller's to change."""
 
-    group = "Worktrees"
+    group = "Changes"
     in_menus = True
     requires = ("folder",)
     dialog_options: tuple[str, ...] = ("path",)

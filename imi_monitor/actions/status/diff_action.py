@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.status import worktree_git
-from imi_monitor.git import git_diff
-from imi_monitor.model import diff_identity, diff_text
+from imi_monitor.git import git_diff, turn_start
+from imi_monitor.model import diff_identity, diff_text, times
 from imi_monitor.model.diff import COUNTS_ONLY, DEFAULT_LIMITS, ONE_FILE_LIMITS, Diff, FileDiff
-from imi_monitor.model.errors import UsageError
+from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.git_diff import Kind
+    from imi_monitor.git.runner import Git
     from imi_monitor.model.diff import DiffLimits
 
-_KINDS: tuple[Kind, ...] = ("staged", "unstaged", "trunk")
+_LATE = 10.0  # seconds after the beginning of a turn, from which on a part of it may be missing
+_KINDS: tuple[Kind, ...] = ("staged", "unstaged", "trunk", "turn")
 
 
 class DiffAction(Action):
@@ -41,6 +46,7 @@ class DiffAction(Action):
         Option("staged", "only changes in the index", aliases=("s",)),
         Option("unstaged", "only changes outside the index, untracked files included", aliases=("u",)),
         Option("trunk", "commits and uncommitted changes since the branch left the trunk", aliases=("t",)),
+        Option("turn", "what changed since the agent's last turn began, committed or not"),
         Option("file", "only this file, up to 100,000 lines", value="PATH", aliases=("f",)),
         Option("stat", "only the names of the files and the number of lines"),
     )
@@ -66,6 +72,7 @@ class DiffAction(Action):
             else diff_text.diff_lines(found, f"imi diff {safe(target.name)} --file")
         )
         lines = shown or [f"{safe(path)} is unchanged" if path is not None else "nothing changed"]
+        lines = [f"since {found.base}", *lines] if kind == "turn" and not stat else lines
         return Outcome(lines, _data(target, kind, found, stat=stat))
 
 
@@ -81,8 +88,25 @@ def read(
 ) -> Diff:
     """One comparison of one worktree; `on_part` gets the diff so far while git runs."""
     git = worktree_git.git_in(context, target)
+    if kind == "turn":
+        return _of_turn(git, target, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
     trunk = worktree_git.trunk_of(context, target.repository).ref if kind == "trunk" else None
     return git_diff.read_diff(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
+
+
+def _of_turn(git: Git, target: Target, **options: Unpack[turn_start.Options]) -> Diff:
+    start = turn_start.read(git.admin_dir)
+    if start is None:
+        raise Refused(
+            f"no turn of an agent was seen in {safe(target.name)}: its files are kept at the beginning of each turn while a "
+            "dashboard or `imi watch` runs",
+            code="no-turn",
+        )
+    began, kept = times.parse(start.began_at), times.parse(start.kept_at)
+    words = f"{safe(start.name, 40)}'s last turn began, {times.age_of(start.began_at)} ago"
+    if began is not None and kept is not None and (kept - began).total_seconds() > _LATE:
+        words = f"imi saw {safe(start.name, 40)}'s last turn, {times.age_of(start.kept_at)} ago"
+    return replace(turn_start.read_turn_diff(git, start, **options), base=words)
 
 
 def of_commit(context: Context, target: Target, sha: str, on_part: Callable[[Diff], None] | None = None) -> Diff:

@@ -30,7 +30,7 @@ _SHOWN = 10
 
 class CommitAction(Action):
     words = ("commit",)
-    group = "Merge and remove"
+    group = "Changes"
     label = "Commit"
     help = "commit what is staged in a worktree"
     more = """In the dashboard `C` in the diff opens your editor for the message. Hooks of the repository run only after
@@ -74,7 +74,7 @@ class CommitAction(Action):
 
 class PushAction(Action):
     words = ("push",)
-    group = "Merge and remove"
+    group = "Changes"
     label = "Push"
     help = "push a worktree's branch to its own upstream, never with force"
     more = """Without an upstream the branch goes to the configured remote under its own name and follows it from then on.
@@ -101,7 +101,7 @@ class PushAction(Action):
 
 class UpdateAction(Action):
     words = ("update",)
-    group = "Merge and remove"
+    group = "Changes"
     label = "Update from the trunk"
     help = "merge the trunk into a worktree's branch, or refuse and change nothing when they conflict"
     more = """The trunk is the remote's as it was fetched last, else the local one. The merge is computed before a file
@@ -135,7 +135,7 @@ class UpdateAction(Action):
 
 class ProposeAction(Action):
     words = ("propose",)
-    group = "Merge and remove"
+    group = "Changes"
     label = "Propose"
     help = "give the address of the web page on which the branch becomes a pull request"
     more = "The branch has to be pushed first. In the dashboard the page opens in the browser."

@@ -41,13 +41,19 @@ if TYPE_CHECKING:
     from imi_monitor.ui.app import ImiApp
     from imi_monitor.ui.views.view import OpenContextAt
 
-KINDS: tuple[tuple[Kind, str, str], ...] = (
-    ("all", "all uncommitted changes", "no uncommitted changes: t compares with the trunk"),
-    ("unstaged", "the changes that are not staged", "no unstaged changes"),
-    ("staged", "the staged changes", "no staged changes"),
-    ("trunk", "the differences from the trunk", "no differences from the trunk"),
+KINDS: tuple[tuple[Kind, str, str, str], ...] = (
+    ("all", "a", "all uncommitted changes", "no uncommitted changes: t compares with the trunk"),
+    ("unstaged", "u", "the changes that are not staged", "no unstaged changes"),
+    ("staged", "s", "the staged changes", "no staged changes"),
+    ("trunk", "t", "the differences from the trunk", "no differences from the trunk"),
+    (
+        "turn",
+        "r",
+        "what changed since the agent's last turn began",
+        "nothing changed since the agent's last turn began",
+    ),
 )
-"""Kind, what it shows, what an empty diff means. The first letter is the key."""
+"""Kind, its key, what it shows, what an empty diff means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +75,8 @@ class DiffView(SheetView[Diff]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]
     BINDINGS = [
         *(
-            Binding(kind[0], f"kind('{kind}')", kind.capitalize(), show=False, tooltip=f"show {what}")
-            for kind, what, _ in KINDS
+            Binding(key, f"kind('{kind}')", kind.capitalize(), show=False, tooltip=f"show {what}")
+            for kind, key, what, _ in KINDS
         ),
         Binding("tab", "next_kind(1)", "Next kind", show=False, tooltip="show the next kind of diff"),
         Binding("shift+tab", "next_kind(-1)", "Previous kind", show=False, tooltip="show the previous kind of diff"),
@@ -238,7 +244,7 @@ class DiffView(SheetView[Diff]):
             return Content.styled(" this commit changes no file", MUTED)
         if self._only_unread and self.diff.files:
             return Content.styled(" ✓ everything here was read: o shows it all", "$success")
-        empty = next(meaning for kind, _, meaning in KINDS if kind == self.kind)
+        empty = next(meaning for kind, _, _, meaning in KINDS if kind == self.kind)
         return Content.styled(f" ✓ {empty}", "$success")
 
     def _file(self, index: int, width: int) -> Content:
@@ -262,7 +268,8 @@ class DiffView(SheetView[Diff]):
             files, lines = count(len(diff.files) + diff.omitted, "file"), (diff.added, diff.removed)
             head = head.append(Content.styled(" · {} +{} −{}".format(files, *map(amounts.count, lines)), MUTED))
             if diff.base and self.commit is None:
-                head = head.append(Content.styled(f" against {safe(diff.base, 60)}", MUTED))
+                joint = "since" if self.kind == "turn" else "against"
+                head = head.append(Content.styled(f" {joint} {safe(diff.base, 90)}", MUTED))
             if self.commit is None and (self._progress.unread < self._progress.total or self._only_unread):
                 only = "only " if self._only_unread else ""
                 head = head.append(Content.styled(f" · {only}{self._progress.words}", "$text-warning"))
@@ -271,11 +278,11 @@ class DiffView(SheetView[Diff]):
         return head
 
     def _kinds(self) -> Content:
-        """The four kinds: the shown one in reverse, each with its key underlined."""
+        """The kinds: the shown one in reverse, each with its key underlined."""
         words = []
-        for kind, _, _ in KINDS:
-            word = Content.styled(f" {kind} ", "reverse" if kind == self.kind else MUTED)
-            words.append(word.stylize("underline", 1, 2))
+        for kind, key, _, _ in KINDS:
+            word, at = Content.styled(f" {kind} ", "reverse" if kind == self.kind else MUTED), 1 + kind.index(key)
+            words.append(word.stylize("underline", at, at + 1))
         return Content("").join(words)
 
     # -- keys -------------------------------------------------------------------------------------------------------
@@ -308,7 +315,7 @@ class DiffView(SheetView[Diff]):
             self.redraw()
 
     def action_next_kind(self, step: int) -> None:
-        names = [kind for kind, _, _ in KINDS]
+        names = [kind for kind, *_ in KINDS]
         self.action_kind(names[(names.index(self.kind) + step) % len(names)])
 
     def action_jump(self, kind: str, step: int) -> None:
@@ -321,7 +328,7 @@ class DiffView(SheetView[Diff]):
         tree, diff = self.worktree, self.rows.diff
         if tree is None or tree.missing or not diff.files:
             return
-        if self.commit is not None or self.kind == "trunk":
+        if self.commit is not None or self.kind in ("trunk", "turn"):
             self.notify("this diff shows commits too: a, u and s show what can be staged or discarded", markup=False)
             return
         row = self.rows.rows[self.sheet.cursor]

@@ -122,7 +122,7 @@ def _holder(one: dict[str, Any], now: datetime) -> Content:
     if not one["ready"]:
         return Content.styled("suspended: skipped until it runs", "$agent-suspended")
     if one["held_by"] is None:
-        return Content.styled("it is free: the claim follows", "$success")
+        return Content.styled("unclaimed: the claim follows", "$success")
     return Content(f"{safe(one['held_by'], 24)} has held it for {times.age_of(one['held_since'], now)}")
 
 
