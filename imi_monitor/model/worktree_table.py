@@ -87,6 +87,7 @@ class WorktreeStatus:
     last_change_at: str | None = None
     last_change_path: str | None = None
     error: str | None = None
+    unread: dict[str, object] | None = None  # `unread`, `total` and `partial`; None: not counted
 
     def data(self) -> dict[str, object]:
         """Return all fields in one flat mapping."""

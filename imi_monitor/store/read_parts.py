@@ -21,6 +21,15 @@ def list_parts(connection: sqlite3.Connection, repo_name: str, worktree_name: st
     return frozenset((str(path), str(part)) for path, part in rows)
 
 
+def list_repository(connection: sqlite3.Connection, repo_name: str) -> dict[str, frozenset[ReadPart]]:
+    """Return the parts of every worktree of a repository of which something was read."""
+    found: dict[str, set[ReadPart]] = {}
+    rows = connection.execute("SELECT worktree_name, path, part FROM read_parts WHERE repo_name = ?", (repo_name,))
+    for name, path, part in rows:
+        found.setdefault(str(name), set()).add((str(path), str(part)))
+    return {name: frozenset(parts) for name, parts in found.items()}
+
+
 def add(connection: sqlite3.Connection, repo_name: str, worktree_name: str, parts: Iterable[ReadPart]) -> None:
     """Count these parts as read; of too many the oldest are forgotten."""
     at = times.stamp()

@@ -177,7 +177,8 @@ def test_the_command_line_counts_and_marks(repo: Repo) -> None:
         for row in imi("status", "--unread", "--json", cwd=repo.path).data["worktrees"]
     }
     assert counts["feat-z"] == {"unread": 1, "total": 3, "partial": False} and counts["feat-y"]["total"] == 0
-    assert {row["unread"] for row in imi("status", "--json", cwd=repo.path).data["worktrees"]} == {None}
+    again = imi("status", "--json", cwd=repo.path).data["worktrees"]
+    assert {row["worktree_name"]: row["unread"] for row in again} == counts, "what was counted is known"
     hunk = imi("diff", "feat-z", "--json", cwd=repo.path).data["files"][0]["hunks"][0]["id"]
     again = imi("read", "feat-z", "README.md", "--hunk", hunk, "--undo", cwd=repo.path)
     assert again.out == "1 hunk of feat-z unread again: 2/3 unread\n"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ALL_HOSTS = Option("all-hosts", "also show the worktrees of the other homes of the team")
 _REPO = Argument("repo", "a repository: a path, or a name from the registry", optional=True)
 _EMPTY = "no worktrees yet: `imi feat NAME` makes one"
+_UNREAD_SECONDS = 0.5  # for counting what changed since the last count; `unread` of the rest is null
 
 
 def terminal_width() -> int | None:
@@ -100,7 +101,7 @@ class StatusAction(Action):
         ALL_REPOSITORIES,
         ALL_HOSTS,
         Option("watch", "repaint the table at every change, until Ctrl-C", aliases=("w",)),
-        Option("unread", "count the unread changes of each worktree too: `unread` of --json"),
+        Option("unread", "count all unread changes for --json, however long it takes (else half a second)"),
         Option("line", "print one short line for a status bar or a prompt, without asking git"),
     )
     changes = False
@@ -131,9 +132,9 @@ class StatusAction(Action):
         else:
             selected, warnings = selected_repositories(context, named, request.flag("all"))
             only = None
-        outcome = status(context, selected, only, _of_other_homes(context, request), warnings=warnings)
-        _add_unread(context, selected, outcome, counted=request.flag("unread"))
-        return outcome
+        seconds = float("inf") if request.flag("unread") else _UNREAD_SECONDS if context.prints_json else None
+        others = _of_other_homes(context, request)
+        return status(context, selected, only, others, warnings=warnings, unread_seconds=seconds)
 
 
 def _of_other_homes(context: Context, request: Request) -> list[WorktreeStatus]:
@@ -153,32 +154,16 @@ def status(
     others: Sequence[WorktreeStatus] = (),
     *,
     warnings: list[str] | None = None,
+    unread_seconds: float | None = None,
 ) -> Outcome:
     """The status of the repositories' worktrees, or of the one called `only`; then those of other homes."""
     for repository in selected:
         context.settings_of(repository)  # refused as a whole, not as an unknown status of each worktree
-    statuses = [*status_reader.read_states(context, selected, only), *others]
+    statuses = [*status_reader.read_states(context, selected, only, unread_seconds=unread_seconds), *others]
     lines = worktree_table.status_table(statuses, terminal_width(), times.now()) or [_EMPTY]
     failed = sum(one.error is not None for one in statuses)
     rows = _with_last_commands(context, _with_agents(context, [one.data() for one in statuses]))
     return Outcome(lines, {"worktrees": rows, "count": len(statuses), "failed": failed}, warnings=warnings)
-
-
-def _add_unread(context: Context, selected: list[Repository], outcome: Outcome, *, counted: bool) -> None:
-    """Add `unread` to each row: null unless it is counted, which takes a diff of each worktree."""
-    rows = outcome.data["worktrees"]
-    assert isinstance(rows, list)
-    found: dict[object, object] = {}
-    if counted:
-        from imi_monitor.actions.files import read_action
-
-        names = {row["worktree_name"] for row in rows}
-        trees = [tree for repository in selected for tree in worktree_lookup.list_worktrees(context, repository)]
-        wanted = [tree for tree in trees if not tree.missing and tree.name in names]
-        for one in read_action.read_progress(context, wanted):
-            found[one["repo"], one["worktree_name"]] = {name: one[name] for name in ("unread", "total", "partial")}
-    for row in rows:
-        row["unread"] = found.get((row["repo"], row["worktree_name"]))
 
 
 def _with_agents(context: Context, rows: list[dict[str, object]]) -> list[dict[str, object]]:

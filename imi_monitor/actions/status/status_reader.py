@@ -9,6 +9,7 @@ import os
 
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.fast import thread_map
+from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.git import layout
 from imi_monitor.model.errors import GitError, ImiError
 from imi_monitor.model.worktree_table import ListedWorktree, WorktreeStatus
@@ -97,9 +98,13 @@ def known_worktrees(context: Context, repository: layout.Repository) -> list[Lis
 
 
 def read_states(
-    context: Context, repositories: Sequence[layout.Repository], name: str | None = None
+    context: Context,
+    repositories: Sequence[layout.Repository],
+    name: str | None = None,
+    *,
+    unread_seconds: float | None = None,
 ) -> list[WorktreeStatus]:
-    """The status of every worktree, or of the one called `name`."""
+    """The status of every worktree, or of the one called `name`; with what is unread, as far as so many seconds suffice."""
     stopped: list[bool] = []
 
     def cancelled() -> bool:  # after ctrl-c the program must not wait for a git process that hangs
@@ -113,7 +118,32 @@ def read_states(
     if queries:
         work = [*(one.read for one in facts), *(one.read for one in queries)]
         thread_map.map_in_threads(_run, work, lambda: stopped.append(True))
-    return [_status(query) for query in queries]
+    statuses = [_status(query) for query in queries]
+    if unread_seconds is None or context.registry_problem is not None:  # then what was read is unknown
+        return statuses
+    return _with_unread(context, queries, statuses, unread_seconds)
+
+
+def _with_unread(
+    context: Context, queries: list[StatusQuery], statuses: list[WorktreeStatus], seconds: float
+) -> list[WorktreeStatus]:
+    from imi_monitor.git import unread_counts
+    from imi_monitor.store import db, read_parts
+
+    repos = {query.listed.repo for query in queries}
+    kept = {repo: db.read(context.connection, read_parts.list_repository, repo) for repo in repos}
+    asked: list[tuple[int, unread_counts.UnreadQuery]] = []
+    for number, (query, status) in enumerate(zip(queries, statuses, strict=True)):
+        git, trunk, found, admin = query.facts.git, query.facts.trunk, query.status, query.target.admin_dir
+        if status.error is None and git is not None and trunk is not None and found is not None and admin is not None:
+            entries = tuple((one.path, one.index, one.tree) for one in found.entries)
+            parts = kept[query.listed.repo].get(query.listed.worktree_name, frozenset())
+            there = git.at(admin, query.target.path)
+            asked.append((number, unread_counts.UnreadQuery(there, found.oid, trunk.sha, entries, parts)))
+    counts = unread_counts.count([query for _, query in asked], seconds)
+    for (number, _), counted in zip(asked, counts, strict=True):
+        statuses[number] = replace(statuses[number], unread=counted)
+    return statuses
 
 
 def _run(work: Callable[[], None]) -> None:
