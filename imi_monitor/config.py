@@ -30,6 +30,7 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "git.default_branch": ("", "", "the trunk's branch; empty: as the repository says"),
     "git.remote_name": ("origin", "", "the remote that new branches start from"),
     "git.auto_fetch": (True, "", "fetch the trunk before branching from it"),
+    "git.update": ("merge", "", "how a branch is brought up to the trunk: merge or rebase"),
     "git.fetch_timeout_seconds": (20, "", "how long a fetch may take before the local trunk is used"),
     "worktrees.branch_style": ("slash", "", "slash: feat/NAME; dash: feat-NAME"),
     "worktrees.path_template": (
@@ -191,6 +192,7 @@ USER_KEYS = (
 )
 CHOICES = {
     "worktrees.branch_style": ("slash", "dash"),
+    "git.update": ("merge", "rebase"),
     "notify.when": ("unfocused", "always", "never"),
     "notify.desktop": ("auto", "osc9", "osc777", "off"),
     "notify.webhook_shape": ("auto", "ntfy", "slack", "json"),

@@ -40,6 +40,7 @@ MODULES = (
     "imi_monitor.actions.claims.claims_action",
     "imi_monitor.actions.worktree.merge_action",
     "imi_monitor.actions.worktree.publish_actions",
+    "imi_monitor.actions.worktree.update_action",
     "imi_monitor.actions.removal.remove_action",
     "imi_monitor.actions.removal.trash_action",
     "imi_monitor.actions.removal.prune_action",

@@ -1,4 +1,4 @@
-"""Fast-forwards a checked-out branch, and recovers one that was interrupted: files, index and ref agree again.
+"""Moves a checked-out branch with its files, and recovers a move that was interrupted: files, index and ref agree again.
 
 Recovery restores a file only if it holds what git was writing, or a beginning of it: those bytes are in the object database. Any
 other file is the user's work; it is left alone and named.
@@ -162,6 +162,39 @@ def fast_forward(git: Git, sha: str, *, timeout: float = 120.0) -> None:
         raise _not_forward(git, sha, problem) from problem
     if resolve(git, "HEAD") != sha and not _has(git, sha):
         raise GitError(f"git did not move {safe(git.work_tree)} to {sha[:10]}, though it reported no error")
+
+
+def move_branch(git: Git, before: str, after: str, *, timeout: float = 300.0) -> None:
+    """Move the branch checked out in git's clean work tree from one commit to another, files included.
+
+    Refused, and nothing is changed, when HEAD is elsewhere or a file that git does not track is in the way.
+    """
+    if resolve(git, "HEAD") != before:
+        raise Refused(f"{safe(git.work_tree or '')} is no longer at {before[:10]}: try again", code="moved")
+    _refuse_untracked(git, before, after)
+    git.run("update-index", "-q", "--refresh", ok=(0, 1), timeout=timeout)
+    git.run("read-tree", "-m", "-u", check_commit_id(before), check_commit_id(after), timeout=timeout)
+    git.run("update-ref", "-m", f"imi: moved from {before[:10]}", "HEAD", after, before)
+
+
+def _refuse_untracked(git: Git, before: str, after: str) -> None:
+    """Ignored files are the user's work too: one where a file of `after` comes is a refusal, as it is for `fast_forward`."""
+    changes = _changes(git, before, after)
+    gone = {one.path for one in changes if not one.new.strip("0")}
+    for one in changes:
+        if one.old.strip("0"):
+            continue
+        folders = one.path.split("/")
+        for depth in range(1, len(folders) + 1):
+            path = "/".join(folders[:depth])
+            full = os.path.join(git.work_tree or "", path)
+            whole = depth == len(folders)
+            if (
+                path not in gone
+                and os.path.lexists(full)
+                and (whole or os.path.islink(full) or not os.path.isdir(full))
+            ):
+                raise Refused(f"{safe(path)} is in the way and git does not track it: move it first", code="dirty")
 
 
 def _no_merge_options(git: Git) -> list[tuple[str, str]]:

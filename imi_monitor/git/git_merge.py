@@ -16,6 +16,7 @@ from types import TracebackType
 
 from imi_monitor.git.refs import changed_files, check_commit_id, check_revision, resolve
 from imi_monitor.git.runner import Git, git_version
+from imi_monitor.git.signing import read_signing
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import safe
 
@@ -72,20 +73,28 @@ def preview_merge(git: Git, ours: str, theirs: str, *, env: dict[str, str] | Non
     return MergePreview(None if done.returncode else tree, conflicts, messages, tree)
 
 
-def merge_commit(git: Git, tree: str, parents: Sequence[str], message: str) -> str:
-    """Make a commit of `tree` with these parents and without a ref. GitError "no-identity" without a committer."""
+def merge_commit(
+    git: Git, tree: str, parents: Sequence[str], message: str, *, author: dict[str, str] | None = None
+) -> str:
+    """Make a commit of `tree` with these parents and without a ref. GitError "no-identity" without a committer.
+
+    `author`: git's variables for another author than the committer. It is signed if the user's settings ask for that.
+    """
+    signing = read_signing()
     arguments = [word for parent in parents for word in ("-p", check_commit_id(parent))]
     try:
         made = git.text(
             "commit-tree",
-            "--no-gpg-sign",
+            signing.option,
             *arguments,
             "-F",
             "-",
             "--end-of-options",
             check_commit_id(tree),
             stdin=message.encode("utf-8", "surrogateescape"),
-            settings=committing_settings(),
+            env=author,
+            timeout=60.0,
+            settings=[*committing_settings(), *signing.settings],
         )
     except GitError as problem:
         if any(mark in problem.stderr for mark in ("tell me who you are", "auto-detection is disabled", "empty ident")):
@@ -94,7 +103,7 @@ def merge_commit(git: Git, tree: str, parents: Sequence[str], message: str) -> s
                 code="no-identity",
                 stderr=problem.stderr,
             ) from problem
-        raise
+        raise signing.failure(problem) from problem
     return check_commit_id(made)
 
 
@@ -124,7 +133,7 @@ def _parse(fields: list[str]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
 
 
 # A fixed author and date, so that the same content gives the same commit.
-_TRIAL_AUTHOR = {
+TRIAL_AUTHOR = {
     "GIT_AUTHOR_NAME": "imi",
     "GIT_AUTHOR_EMAIL": "imi@localhost",
     "GIT_AUTHOR_DATE": "@0 +0000",
@@ -169,7 +178,7 @@ class TrialMerge:
             raise GitError("too many edited files for a trial merge", code="too-many")
         index = os.path.join(self._folder, "index")
         shutil.copyfile(os.path.join(side.git.admin_dir, "index"), index)
-        env = {**self._env, "GIT_INDEX_FILE": index, **_TRIAL_AUTHOR}
+        env = {**self._env, "GIT_INDEX_FILE": index, **TRIAL_AUTHOR}
         names = b"".join(os.fsencode(path) + b"\0" for path in side.edits)
         side.git.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=names, env=env, timeout=30)
         tree = side.git.text("write-tree", env=env)

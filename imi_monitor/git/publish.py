@@ -5,6 +5,7 @@ from __future__ import annotations
 from imi_monitor.git.git_merge import committing_settings
 from imi_monitor.git.refs import check_branch_name, check_remote_name, resolve
 from imi_monitor.git.remotes import ONLY_ALLOWED, check_remote, classify_failure
+from imi_monitor.git.signing import read_signing
 from imi_monitor.git.update_ref import BARE_PUSH
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
@@ -22,11 +23,11 @@ def has_staged(git: Git) -> bool:
 
 def commit_staged(git: Git, message: str) -> str:
     """Commit the index and return the commit's id. Hooks run only in a trusted repository."""
-    words = ("commit", "--quiet", "--no-gpg-sign", "--no-status", "--cleanup=strip", "--file=-")
+    signing = read_signing()
+    words = ("commit", "--quiet", signing.option, "--no-status", "--cleanup=strip", "--file=-")
+    settings = [*committing_settings(), *signing.settings]
     try:
-        git.run(
-            *words, stdin=message.encode("utf-8", "surrogateescape"), timeout=_TIMEOUT, settings=committing_settings()
-        )
+        git.run(*words, stdin=message.encode("utf-8", "surrogateescape"), timeout=_TIMEOUT, settings=settings)
     except GitError as problem:
         if any(mark in problem.stderr for mark in ("tell me who you are", "auto-detection is disabled", "empty ident")):
             raise GitError(
@@ -34,7 +35,7 @@ def commit_staged(git: Git, message: str) -> str:
                 code="no-identity",
                 stderr=problem.stderr,
             ) from problem
-        raise
+        raise signing.failure(problem) from problem
     sha = resolve(git, "HEAD")
     assert sha is not None
     return sha

@@ -292,6 +292,13 @@ def _synced(fields: _EventFields) -> EventSentence:
     return EventSentence(fields.where, "was synced", f": {', '.join(news)}" if news else "")
 
 
+def _updated(fields: _EventFields) -> EventSentence:
+    how = fields.data.get("how")
+    if how == "undo":
+        return _done("moved back")(fields)
+    return _done("rebased" if how == "rebase" else "updated", _commits)(fields)
+
+
 def _commits(fields: _EventFields) -> str:
     number = fields.number("commits")
     return f" by {count(number, 'commit')}" if number else ""
@@ -377,5 +384,5 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "worktree.renamed": _renamed,
     "worktree.restored": _done("restored"),
     "worktree.synced": _synced,
-    "worktree.updated": _done("updated", _commits),
+    "worktree.updated": _updated,
 }

@@ -67,7 +67,7 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "worktree.renamed": ("from", "path", "branch"),
     "worktree.restored": ("path", "branch", "trash_id"),
     "worktree.synced": ("linked", "moved", "removed", "kept", "conflicts"),
-    "worktree.updated": ("from", "to", "commits", *_PULL_REQUEST),
+    "worktree.updated": ("from", "to", "commits", "how", *_PULL_REQUEST),
 }
 
 
@@ -203,6 +203,16 @@ def last_seq(connection: sqlite3.Connection) -> int:
 
 
 _RECENT = 200  # events of one worktree
+
+
+def find_last_update(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> Event | None:
+    """The last update of this worktree's branch."""
+    row = connection.execute(
+        f"SELECT {Event.columns} FROM events WHERE repo_name = ? AND worktree_name = ? AND type = 'worktree.updated'"
+        " ORDER BY seq DESC LIMIT 1",
+        (repo_name, worktree_name),
+    ).fetchone()
+    return Event(row) if row is not None else None
 
 
 def find_last_command(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> Event | None:

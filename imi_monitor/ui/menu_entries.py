@@ -27,7 +27,7 @@ _ROW_MENU = {
     "Changes": ("Changes",),
     "Worktree": ("Worktrees", "Merge and remove", "Setup"),
 }
-"""The headings of a worktree's menu, and the groups of commands below each."""
+"""The headings of a worktree's menu, and the groups of commands below each; another group is its own heading."""
 NAVIGATION = (
     ("j k ↑ ↓", "Move", "move in the focused panel; also page up, page down, home, end"),
     ("1-5 tab", "Panels", "focus a panel, and show it where there is not enough space for all"),
@@ -80,7 +80,9 @@ def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Men
     """The commands for one worktree, or for the marked ones, under the headings of their groups."""
     listed = [command for command in commands if command.needs_worktree and command.word != "menu"]
     entries = []
-    for heading, groups in _ROW_MENU.items():
+    named = {group for groups in _ROW_MENU.values() for group in groups}
+    others = {one.group: (one.group,) for one in listed if one.group not in named}
+    for heading, groups in (_ROW_MENU | others).items():
         found = [_entry(command, why) for command in listed if command.group in groups]
         entries += [MenuEntry("", heading), *found] if found else []
     return Menu(title, entries, search=False)

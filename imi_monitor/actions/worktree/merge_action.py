@@ -45,6 +45,8 @@ class MergePlan:
     tree: str | None
     into: Target | None  # the worktree that has the base checked out
     updates: bool = False  # the base is a worktree's branch that gets what the trunk has
+    backwards: bool = False  # the base loses commits: it is rebased, or an update is taken back
+    undoes: bool = False
 
 
 class MergeAction(Action):
@@ -236,7 +238,7 @@ def _merged_tree(git: Git, branch: str, base: str, branch_sha: str, base_sha: st
 def merge_plan(context: Context, found: Target, plan: MergePlan, repo_name: str, message: str | None = None) -> str:
     """Carry out the merge and return the commit that the base is at then; after a failure nothing is changed."""
     from imi_monitor.git import update_ref
-    from imi_monitor.git.fast_forward import fast_forward
+    from imi_monitor.git.fast_forward import fast_forward, move_branch
     from imi_monitor.git.git_merge import merge_commit
 
     git = context.git(found.repository)
@@ -252,7 +254,10 @@ def merge_plan(context: Context, found: Target, plan: MergePlan, repo_name: str,
     with _SignalsBlocked():
         base_git = git.at(plan.into.admin_dir or "", plan.into.path)
         try:
-            fast_forward(base_git, sha)
+            if plan.backwards:
+                move_branch(base_git, plan.base_sha, sha)
+            else:
+                fast_forward(base_git, sha)
         except BaseException:
             db.transact(context.connection, _after_failure(base_git, plan.base_sha, sha), operation)
             raise
@@ -299,6 +304,7 @@ def _record_merged(
     data: dict[str, object] = {"branch": plan.branch, "into": plan.base, "before": plan.base_sha, "after": sha}
     if plan.updates:
         data = {"from": plan.base_sha, "to": sha, "commits": plan.commits}
+        data |= {"how": "undo"} if plan.undoes else {"how": "rebase"} if plan.backwards else {}
     events.record(connection, "worktree.updated" if plan.updates else "worktree.merged", repo_name, name, data=data)
     if operation is not None:
         operations.finish(connection, operation)

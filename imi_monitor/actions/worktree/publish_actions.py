@@ -1,4 +1,4 @@
-"""`imi commit`, `imi push`, `imi update` and `imi propose`: what is left to do after an agent is done."""
+"""`imi commit`, `imi push` and `imi propose`: what is left to do after an agent is done."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.actions.status import worktree_git
-from imi_monitor.actions.worktree import merge_action
-from imi_monitor.actions.worktree.merge_action import MergePlan
-from imi_monitor.git import git_merge, git_status, layout, publish, refs, safety
+from imi_monitor.git import git_status, layout, publish, refs, safety, signing
 from imi_monitor.model import remote_address
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import count, safe
@@ -50,7 +48,8 @@ class CommitAction(Action):
         target, git, branch = _changeable(context, request)
         staged = _staged(git, target)
         more = [f"… and {len(staged) - _SHOWN} more"] if len(staged) > _SHOWN else []
-        head = f"commits {count(len(staged), 'file')} on {safe(branch)}{_hooks_text(git)}"
+        signed = signing.read_signing().words
+        head = f"commits {count(len(staged), 'file')} on {safe(branch)}{signed}{_hooks_text(git)}"
         return [head, *(f"  {safe(path, 200)}" for path in staged[:_SHOWN]), *more]
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -97,40 +96,6 @@ class PushAction(Action):
         publish.push_branch(git, branch, remote, there, set_upstream=is_new)
         data: dict[str, object] = {"worktree_name": target.name, "branch": branch, "remote": remote, "to": there}
         return Outcome([f"pushed {safe(branch)} to {safe(remote)}/{safe(there)}"], data)
-
-
-class UpdateAction(Action):
-    words = ("update",)
-    group = "Changes"
-    label = "Update from the trunk"
-    help = "merge the trunk into a worktree's branch, or refuse and change nothing when they conflict"
-    more = """The trunk is the remote's as it was fetched last, else the local one. The merge is computed before a file
-    changes; uncommitted changes are refused."""
-    arguments = (_NAME,)
-    options = (claim_options.AGENT,)
-    in_menus = True
-    requires = ("folder", "linked")
-    dangerous = True
-    brings_work = True
-
-    def consequences(self, context: Context, request: Request) -> list[str]:
-        target, plan = _update_plan(context, request)
-        if plan is None:
-            return [f"{safe(target.name)} has everything the trunk has"]
-        return [
-            f"merges {count(plan.commits, 'commit')} of {safe(plan.branch)} into {safe(plan.base)}, without conflicts"
-        ]
-
-    def run(self, context: Context, request: Request) -> Outcome:
-        target, plan = _update_plan(context, request)
-        data: dict[str, object] = {"worktree_name": target.name, "updated": plan is not None}
-        if plan is None:
-            return Outcome([f"{safe(target.name)} has everything the trunk has"], {**data, "commits": 0})
-        sha = merge_action.merge_plan(context, target, plan, context.register(target.repository))
-        line = f"updated {safe(plan.base)} with {count(plan.commits, 'commit')} of {safe(plan.branch)}"
-        return Outcome(
-            [line], {**data, "commits": plan.commits, "from": plan.branch, "before": plan.base_sha, "after": sha}
-        )
 
 
 class ProposeAction(Action):
@@ -205,33 +170,4 @@ def _destination(context: Context, git: Git, branch: str) -> tuple[str, str, boo
     return context.settings.text("git.remote_name"), branch, True
 
 
-def _update_plan(context: Context, request: Request) -> tuple[Target, MergePlan | None]:
-    """What merging the trunk changes; None when nothing. Refused with the files that conflict."""
-    target = worktree_lookup.find_worktree(context, str(request.text("name")))
-    trunk = worktree_git.trunk_of(context, target.repository)
-    branch = merge_action.checked_branch(context, target, trunk.branch, context.agent(request))
-    git = worktree_lookup.git_in(context, target)
-    ours = refs.branch_sha(git, branch)
-    if trunk.sha is None or trunk.ref is None or ours is None:
-        raise Refused(f"{safe(target.name)} or the trunk has no commit yet", code="unborn")
-    brought = refs.commits_only_on(git, trunk.sha, f"refs/heads/{branch}")
-    if not brought:
-        return target, None
-    forward = not refs.commits_only_on(git, f"refs/heads/{branch}", trunk.sha, limit=1)
-    tree = None
-    if not forward:
-        result = git_merge.preview_merge(git, ours, trunk.sha)
-        if result.tree is None:
-            raise Refused(
-                f"the trunk conflicts with {safe(branch)} in {count(len(result.conflicts), 'file')}: nothing was changed; "
-                f"`git merge {safe(trunk.branch)}` in the worktree lets you resolve them",
-                code="conflicts",
-                details=[safe(name) for name in result.conflicts[:20]],
-                data={"conflicts": list(result.conflicts)},
-            )
-        tree = result.tree
-    short = trunk.ref.removeprefix("refs/heads/").removeprefix("refs/remotes/")
-    return target, MergePlan(short, branch, trunk.sha, ours, len(brought), forward, tree, target, True)
-
-
-ACTIONS = (CommitAction(), PushAction(), UpdateAction(), ProposeAction())
+ACTIONS = (CommitAction(), PushAction(), ProposeAction())
