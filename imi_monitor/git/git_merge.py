@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from imi_monitor.git.commit_signature import read_signature
 from imi_monitor.git.refs import changed_files, check_commit_id, check_revision, resolve
 from imi_monitor.git.runner import Git, git_version
-from imi_monitor.git.signing import read_signing
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import safe
 
@@ -80,12 +80,12 @@ def merge_commit(
 
     `author`: git's variables for another author than the committer. It is signed if the user's settings ask for that.
     """
-    signing = read_signing()
+    signature = read_signature()
     arguments = [word for parent in parents for word in ("-p", check_commit_id(parent))]
     try:
         made = git.text(
             "commit-tree",
-            signing.option,
+            signature.option,
             *arguments,
             "-F",
             "-",
@@ -94,7 +94,7 @@ def merge_commit(
             stdin=message.encode("utf-8", "surrogateescape"),
             env=author,
             timeout=60.0,
-            settings=[*committing_settings(), *signing.settings],
+            settings=[*committing_settings(), *signature.settings],
         )
     except GitError as problem:
         if any(mark in problem.stderr for mark in ("tell me who you are", "auto-detection is disabled", "empty ident")):
@@ -103,7 +103,7 @@ def merge_commit(
                 code="no-identity",
                 stderr=problem.stderr,
             ) from problem
-        raise signing.failure(problem) from problem
+        raise signature.failure(problem) from problem
     return check_commit_id(made)
 
 

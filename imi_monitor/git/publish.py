@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from imi_monitor.git.commit_signature import read_signature
 from imi_monitor.git.git_merge import committing_settings
 from imi_monitor.git.refs import check_branch_name, check_remote_name, resolve
 from imi_monitor.git.remotes import ONLY_ALLOWED, check_remote, classify_failure
-from imi_monitor.git.signing import read_signing
 from imi_monitor.git.update_ref import BARE_PUSH
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
@@ -23,9 +23,9 @@ def has_staged(git: Git) -> bool:
 
 def commit_staged(git: Git, message: str) -> str:
     """Commit the index and return the commit's id. Hooks run only in a trusted repository."""
-    signing = read_signing()
-    words = ("commit", "--quiet", signing.option, "--no-status", "--cleanup=strip", "--file=-")
-    settings = [*committing_settings(), *signing.settings]
+    signature = read_signature()
+    words = ("commit", "--quiet", signature.option, "--no-status", "--cleanup=strip", "--file=-")
+    settings = [*committing_settings(), *signature.settings]
     try:
         git.run(*words, stdin=message.encode("utf-8", "surrogateescape"), timeout=_TIMEOUT, settings=settings)
     except GitError as problem:
@@ -35,7 +35,7 @@ def commit_staged(git: Git, message: str) -> str:
                 code="no-identity",
                 stderr=problem.stderr,
             ) from problem
-        raise signing.failure(problem) from problem
+        raise signature.failure(problem) from problem
     sha = resolve(git, "HEAD")
     assert sha is not None
     return sha

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -17,6 +16,7 @@ from imi_monitor import paths
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass
 from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import git_diff
+from imi_monitor.model import times
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import count
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
     from imi_monitor.model.diff import Diff, DiffLimits
 
-    class Options(TypedDict, total=False):
+    class TurnDiffOptions(TypedDict, total=False):
         """The keyword arguments of `read_diff` that a turn's diff takes."""
 
         paths: Sequence[str]
@@ -38,12 +38,21 @@ if TYPE_CHECKING:
 
 
 _INDEX, _OBJECTS, _ABOUT = "index", "objects", "about.json"
-_MOST_FILES = 5000
-_MOST_BYTES = 64_000_000  # of all files that are kept, and of one
 _MOST_NAMES = 4_000_000  # bytes
 _CLOCK_GRAIN = 0.02  # seconds that the times of files may lag
 _PLAIN_INDEX = [("core.splitIndex", "false"), ("core.untrackedCache", "false"), ("index.sparse", "false")]
 """Settings under which git writes the index as one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLimits:
+    """How many changed and new files are kept, and how many bytes of them."""
+
+    files: int = 5000
+    bytes: int = 64_000_000
+
+
+USUAL_LIMITS = KeptLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +73,17 @@ def folder_of(admin_dir: str) -> str:
     return os.path.join(paths.state_dir(), "turns", digest)
 
 
-def keep(git: Git, agent: str, name: str, began_at: str, now: str) -> TurnStart:
+def keep(git: Git, agent: str, name: str, began_at: str, now: str, limits: KeptLimits = USUAL_LIMITS) -> TurnStart:
     """Keep the files of git's work tree as they are now; GitError when there are too many."""
     folder = folder_of(git.admin_dir)
-    made = TurnStart(agent, name, began_at, now, time.time() - _CLOCK_GRAIN, os.path.realpath(git.admin_dir))
+    made = TurnStart(
+        agent, name, began_at, now, times.now().timestamp() - _CLOCK_GRAIN, os.path.realpath(git.admin_dir)
+    )
     new = f"{folder}.{os.getpid()}"
     _remove(new)
     os.makedirs(os.path.join(new, _OBJECTS), mode=0o700)
     try:
-        _fill(git, new)
+        _fill(git, new, limits)
         with open(os.path.join(new, _ABOUT), "w", encoding="utf-8") as file:
             json.dump(asdict(made), file)
         _remove(folder)
@@ -92,7 +103,7 @@ def read(admin_dir: str) -> TurnStart | None:
         return None
 
 
-def read_turn_diff(git: Git, start: TurnStart, **options: Unpack[Options]) -> Diff:
+def read_turn_diff(git: Git, start: TurnStart, **options: Unpack[TurnDiffOptions]) -> Diff:
     """Return what differs from the files that are kept."""
     found = git_diff.read_diff(git, "unstaged", index=_environment(git, folder_of(git.admin_dir)), **options)
     files = tuple(file for file in found.files if file.state != "?" or _is_newer(git, file.path, start))
@@ -119,7 +130,7 @@ def forget_gone() -> None:
                     admin_dir = str(json.load(file)["admin_dir"])
             except (OSError, ValueError, KeyError, TypeError):
                 admin_dir = ""
-            old = time.time() - entry.stat().st_mtime > 3600
+            old = times.now().timestamp() - entry.stat().st_mtime > 3600
             if len(digest) == 24 and ((left and old) or (not left and not os.path.isdir(admin_dir))):
                 _remove(entry.path)
 
@@ -132,7 +143,7 @@ def _environment(git: Git, folder: str) -> dict[str, str]:
     }
 
 
-def _fill(git: Git, folder: str) -> None:
+def _fill(git: Git, folder: str, limits: KeptLimits) -> None:
     """Write the private index and its objects."""
     with suppress(FileNotFoundError):  # nothing was ever added
         # with its time, by which git recognises files written since
@@ -141,17 +152,17 @@ def _fill(git: Git, folder: str) -> None:
     changed = git.lines0("diff-files", "-z", "--name-only", "--no-renames", "--", env=env, timeout=30.0)
     new, more = git_diff.untracked_names(git, (), _MOST_NAMES)
     names = list(dict.fromkeys([*changed, *(name for name in new if not name.endswith("/"))]))
-    if more or len(names) > _MOST_FILES:
+    if more or len(names) > limits.files:
         raise GitError(f"{count(len(names), 'file')} differ: too many to keep", code="too-many")
-    stdin = b"".join(os.fsencode(name) + b"\0" for name in _small(git.work_tree or "", names))
+    stdin = b"".join(os.fsencode(name) + b"\0" for name in _small(git.work_tree or "", names, limits.bytes))
     git.run(
         "update-index", "--add", "--remove", "-z", "--stdin", stdin=stdin, env=env, timeout=30.0, settings=_PLAIN_INDEX
     )
 
 
-def _small(work_tree: str, names: list[str]) -> list[str]:
+def _small(work_tree: str, names: list[str], left: int) -> list[str]:
     """Return the names without the files that would take too much room; those are compared by their time alone."""
-    kept, left = [], _MOST_BYTES
+    kept = []
     for name in names:
         try:
             size = os.lstat(os.path.join(work_tree, name)).st_size

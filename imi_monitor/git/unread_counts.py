@@ -14,6 +14,7 @@ from imi_monitor import paths
 from imi_monitor.fast import json_reader, json_writer, thread_map
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.fast.lean_suppress import suppress
+from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 
 TYPE_CHECKING = False
@@ -92,7 +93,7 @@ def _fingerprint(query: UnreadQuery) -> str | None:
         files.append(
             f"{path}\0{index}{tree}\0{info.st_mode} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}"
         )
-    if time.time() - newest / 1e9 < _FRESH:
+    if times.now().timestamp() - newest / 1e9 < _FRESH:
         return None
     parts = sorted(f"{path}\0{part}" for path, part in query.kept)
     facts = (str(_FORMAT), str(query.git.trusted), query.head or "", query.trunk or "", *files, "\1", *parts)
@@ -131,5 +132,5 @@ def _delete_old(folder: str) -> None:
     """Delete the counts of worktrees that were not counted for a month."""
     for entry in list(os.scandir(folder)):
         with suppress(OSError):
-            if time.time() - entry.stat().st_mtime > _KEPT_SECONDS:
+            if times.now().timestamp() - entry.stat().st_mtime > _KEPT_SECONDS:
                 os.unlink(entry.path)

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git import turn_start
+from imi_monitor.git.turn_start import USUAL_LIMITS, KeptLimits
 from imi_monitor.model import times
 from imi_monitor.model.diff import Diff
 from imi_monitor.model.errors import GitError
 from tests.git.git_kit import open_git
-from tests.helpers import Repo, imi, tree_hash
+from tests.helpers import Repo, imi, shift_clock, tree_hash
 
 
-def keep(repo: Repo) -> None:
-    turn_start.keep(open_git(repo), "claude:1", "claude-1", times.stamp(), times.stamp())
+def keep(repo: Repo, limits: KeptLimits = USUAL_LIMITS) -> None:
+    turn_start.keep(open_git(repo), "claude:1", "claude-1", times.stamp(), times.stamp(), limits)
 
 
 def turn_diff(repo: Repo) -> Diff:
@@ -72,22 +73,18 @@ def test_a_conflict_and_a_file_without_a_commit_are_kept(tmp_path: Path, repo: R
 
 
 def test_a_large_new_file_counts_as_unchanged_until_it_is_written(feat: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_start, "_MOST_BYTES", 60)
     feat.write("large.txt", "x" * 100)
-    monkeypatch.setattr(turn_start, "_CLOCK_GRAIN", -1.0)
-    keep(feat)
-    assert changes(feat) == {}
-    monkeypatch.setattr(turn_start, "_CLOCK_GRAIN", 1.0)
-    keep(feat)
-    assert changes(feat) == {"large.txt": (1, 0)}
+    for shift, shown in ((60.0, {}), (-60.0, {"large.txt": (1, 0)})):
+        shift_clock(monkeypatch, shift)  # the file is older than the turn, or newer
+        keep(feat, KeptLimits(bytes=60))
+        assert changes(feat) == shown
 
 
-def test_too_many_files_are_refused_and_the_earlier_turn_stays(feat: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_are_refused_and_the_earlier_turn_stays(feat: Repo) -> None:
     keep(feat)
     before = turn_start.read(open_git(feat).admin_dir)
-    monkeypatch.setattr(turn_start, "_MOST_FILES", 2)
     with pytest.raises(GitError, match="too many to keep"):
-        keep(feat)
+        keep(feat, KeptLimits(files=2))
     assert turn_start.read(open_git(feat).admin_dir) == before
     assert len(os.listdir(os.path.dirname(turn_start.folder_of(open_git(feat).admin_dir)))) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from imi_monitor.git import git_status, unread_counts, worktree_review
 from imi_monitor.git.unread_counts import UnreadQuery
 from tests.git.git_kit import commit_id, open_git
-from tests.helpers import Repo, imi
+from tests.helpers import Repo, imi, shift_clock
 
 
 def query(repo: Repo, kept: frozenset[tuple[str, str]] = frozenset()) -> UnreadQuery:
@@ -20,25 +21,19 @@ def query(repo: Repo, kept: frozenset[tuple[str, str]] = frozenset()) -> UnreadQ
     return UnreadQuery(git, found.oid, commit_id(repo, "main"), entries, kept)
 
 
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The worktrees whose diff was read. Files that were just written count as old, so that a test need not wait."""
-    found: list[str] = []
-    real = worktree_review.read_review
+def test_only_what_changed_is_counted_again(
+    repo: Repo, count_git: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted(*kept: tuple[str, str]) -> tuple[object, int]:
+        """The count, and how many git processes it took."""
+        asked = query(feat, frozenset(kept))
+        before = count_git()
+        [found] = unread_counts.count([asked], 9.0)
+        return found, count_git() - before
 
-    def noting(git, trunk, kept):  # type: ignore[no-untyped-def]
-        found.append(git.work_tree)
-        return real(git, trunk, kept)
-
-    monkeypatch.setattr(worktree_review, "read_review", noting)
-    monkeypatch.setattr(unread_counts, "_FRESH", -1.0)
-    return found
-
-
-def test_only_what_changed_is_counted_again(repo: Repo, counted: list[str]) -> None:
+    shift_clock(monkeypatch, 60.0)  # what is written now counts as written a minute ago
     feat = repo.worktree("feat-x")
-    assert unread_counts.count([query(feat)], 9.0) == [{"unread": 0, "total": 0, "partial": False}]
-    assert counted == [], "nothing differs, so no diff is read"
+    assert counted() == ({"unread": 0, "total": 0, "partial": False}, 0), "nothing differs"
     changes = (
         lambda: feat.write("README.md", "hello\nmore\n"),
         lambda: feat.write("new/file.txt", "new\n"),
@@ -49,41 +44,39 @@ def test_only_what_changed_is_counted_again(repo: Repo, counted: list[str]) -> N
     )
     for number, change in enumerate(changes, 1):
         change()
-        first = unread_counts.count([query(feat)], 9.0)
-        assert len(counted) == number, f"change {number} was not seen"
-        assert unread_counts.count([query(feat)], 9.0) == first and len(counted) == number
+        first, processes = counted()
+        assert processes > 0, f"change {number} was not seen"
+        assert counted() == (first, 0)
     review = worktree_review.read_review(open_git(feat), "refs/heads/main", ())
-    part = frozenset({(review.files[0].file.path, review.files[0].parts[0])})
-    counted.clear()
-    [after] = unread_counts.count([query(feat, part)], 9.0)
-    assert after == {"unread": 1, "total": 2, "partial": False} and len(counted) == 1
+    part = (review.files[0].file.path, review.files[0].parts[0])
+    after, processes = counted(part)
+    assert after == {"unread": 1, "total": 2, "partial": False} and processes > 0
 
 
 def test_a_file_that_was_just_written_is_not_kept(
-    repo: Repo, counted: list[str], monkeypatch: pytest.MonkeyPatch
+    repo: Repo, count_git: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unread_counts, "_FRESH", 60.0)
     feat = repo.worktree("feat-x")
     feat.write("README.md", "other\n")
+    shift_clock(monkeypatch, -60.0)
+    asked = query(feat)
     for _ in range(2):
-        unread_counts.count([query(feat)], 9.0)
-    assert len(counted) == 2
+        before = count_git()
+        unread_counts.count([asked], 9.0)
+        assert count_git() > before
 
 
-def test_without_time_left_only_kept_counts_are_known(repo: Repo, counted: list[str]) -> None:
+def test_without_time_left_only_kept_counts_are_known(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    shift_clock(monkeypatch, 60.0)
     feat = repo.worktree("feat-x")
     feat.write("README.md", "other\n")
-    assert unread_counts.count([query(feat)], -1.0) == [None] and counted == []
+    assert unread_counts.count([query(feat)], -1.0) == [None]
     known = unread_counts.count([query(feat)], 9.0)
     assert unread_counts.count([query(feat)], -1.0) == known != [None]
-
-
-def test_a_damaged_file_is_counted_again(repo: Repo, counted: list[str]) -> None:
-    feat = repo.worktree("feat-x")
-    feat.write("README.md", "other\n")
-    known = unread_counts.count([query(feat)], 9.0)
-    Path(unread_counts._file(open_git(feat).admin_dir)).write_text('{"stamp": 1', encoding="utf-8")
-    assert unread_counts.count([query(feat)], 9.0) == known and len(counted) == 2
+    kept = Path.home() / ".local/state/imi/unread"
+    for file in kept.iterdir():
+        file.write_text('{"stamp": 1', encoding="utf-8")
+    assert unread_counts.count([query(feat)], -1.0) == [None], "a damaged file holds no count"
 
 
 def test_imi_status_has_the_counts(repo: Repo) -> None:

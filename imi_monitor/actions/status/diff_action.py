@@ -94,7 +94,7 @@ def read(
     return git_diff.read_diff(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
 
 
-def _of_turn(git: Git, target: Target, **options: Unpack[turn_start.Options]) -> Diff:
+def _of_turn(git: Git, target: Target, **options: Unpack[turn_start.TurnDiffOptions]) -> Diff:
     start = turn_start.read(git.admin_dir)
     if start is None:
         raise Refused(

@@ -6,7 +6,7 @@ from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.actions.status import worktree_git
-from imi_monitor.git import git_status, layout, publish, refs, safety, signing
+from imi_monitor.git import commit_signature, git_status, layout, publish, refs, safety
 from imi_monitor.model import remote_address
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import count, safe
@@ -48,7 +48,7 @@ class CommitAction(Action):
         target, git, branch = _changeable(context, request)
         staged = _staged(git, target)
         more = [f"… and {len(staged) - _SHOWN} more"] if len(staged) > _SHOWN else []
-        signed = signing.read_signing().words
+        signed = commit_signature.read_signature().words
         head = f"commits {count(len(staged), 'file')} on {safe(branch)}{signed}{_hooks_text(git)}"
         return [head, *(f"  {safe(path, 200)}" for path in staged[:_SHOWN]), *more]
 

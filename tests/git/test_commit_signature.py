@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.git import publish, signing
+from imi_monitor.git import publish
+from imi_monitor.git.commit_signature import read_signature
 from imi_monitor.git.git_merge import merge_commit
 from imi_monitor.model.errors import GitError
 from tests.git.git_kit import commit_id, open_git
@@ -69,4 +70,4 @@ def test_a_repository_neither_turns_it_on_nor_names_the_program(repo: Repo, key:
     settings(commit_gpgSign="true", gpg_format="ssh", user_signingKey=f"{key}.pub")
     stage(repo, "two\n")
     assert signature(repo, publish.commit_staged(open_git(repo), "signed")).startswith("-----BEGIN SSH SIGNATURE")
-    assert not (tmp_path / "ran").exists() and signing.read_signing().wanted
+    assert not (tmp_path / "ran").exists() and read_signature().wanted

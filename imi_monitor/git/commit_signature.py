@@ -21,13 +21,13 @@ _FAILURES = (
     "gpg failed",
     "Couldn't load public key",
     "user.signingKey",
-    "signing failed",
+    "signature failed",
     "cannot run",
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Signing:
+class CommitSignature:
     """The option for a commit and the settings of the program that signs it."""
 
     option: str
@@ -55,10 +55,10 @@ class Signing:
         )
 
 
-def read_signing() -> Signing:
+def read_signature() -> CommitSignature:
     """Return whether and how the user signs commits."""
     wanted = user_settings.read_user_setting("commit.gpgSign")
     if wanted is None or wanted.casefold() not in _TRUE:
-        return Signing("--no-gpg-sign")
+        return CommitSignature("--no-gpg-sign")
     found = [(name, value) for name in _SETTINGS if (value := user_settings.read_user_setting(name)) is not None]
-    return Signing("--gpg-sign", tuple(found))
+    return CommitSignature("--gpg-sign", tuple(found))
