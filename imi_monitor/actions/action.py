@@ -218,20 +218,43 @@ class Suggestions:
         self.accepts = accepts
 
 
+class KeyChoice:
+    """An answer that a dialog offers with a key of its own."""
+
+    __slots__ = ("key", "label", "value")
+
+    def __init__(self, key: str, value: str, label: str) -> None:
+        self.key = key
+        self.value = value
+        self.label = label
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyChoice) and (self.key, self.value) == (other.key, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.value))
+
+
 class Preview:
     """What an action would do, and the refusal that prevents it, if any.
 
     `bound`: values that the request then gets, so that it acts on what is shown and on nothing that comes later.
+    `choices`: values of `chosen_by_key` that a key alone gives.
     """
 
-    __slots__ = ("bound", "lines", "refusal")
+    __slots__ = ("bound", "choices", "lines", "refusal")
 
     def __init__(
-        self, lines: list[str], refusal: ImiError | None = None, bound: dict[str, object] | None = None
+        self,
+        lines: list[str],
+        refusal: ImiError | None = None,
+        bound: dict[str, object] | None = None,
+        choices: tuple[KeyChoice, ...] = (),
     ) -> None:
         self.lines = lines
         self.refusal = refusal
         self.bound = bound or {}
+        self.choices = choices
 
 
 def refusal_kinds(refusal: ImiError | None) -> set[str]:
@@ -262,6 +285,7 @@ class Action:
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
     dialog_options: tuple[str, ...] = ()  # options, and optional or last arguments, that a dialog offers as well
+    chosen_by_key = ""  # the option or argument whose values a preview offers with keys of their own
     worktree_option = ""  # the option that names its worktree, if no argument does
     makes_new = False  # its first argument names something new, so a dialog does not fill in the selected worktree
     returns_path = False  # its outcome can hold a path, into which the shell function changes

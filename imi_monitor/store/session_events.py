@@ -57,6 +57,20 @@ _LINE = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One tool call. `status` is running, success, failure or cancelled."""
+
+    id: str
+    name: str
+    input: str | None
+    output: str | None
+    status: str
+    subagent: str | None
+    started_at: str | None
+    finished_at: str | None
+
+
 def add_record(connection: sqlite3.Connection, session: int, record: SessionRecord) -> None:
     for entry in record.entries:
         add_event(
@@ -145,6 +159,16 @@ def list_artifacts(connection: sqlite3.Connection, session: int, limit: int = 10
         (session, limit),
     )
     return [Artifact(*row) for row in rows][::-1]
+
+
+def list_calls(connection: sqlite3.Connection, session: int, limit: int = 1000) -> list[CallRow]:
+    """The last tool calls, in the order in which they began."""
+    rows = connection.execute(
+        "SELECT id, name, input, output, status, subagent, started_at, finished_at FROM tool_calls WHERE session = ?"
+        " ORDER BY coalesce(started_at, finished_at) DESC, rowid DESC LIMIT ?",
+        (session, limit),
+    )
+    return [CallRow(*row) for row in rows][::-1]
 
 
 def _add_call(connection: sqlite3.Connection, session: int, call: ToolCallRecord) -> None:

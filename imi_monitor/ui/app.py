@@ -425,6 +425,9 @@ class ImiApp(TerminalApp):
     def action_go_to_chosen(self) -> None:
         self.agent_commands.go_to_chosen()
 
+    def action_answer_chosen(self) -> None:
+        self.agent_commands.answer_chosen()
+
     def action_peek_at_chosen(self) -> None:
         self.agent_commands.do_peek()
 

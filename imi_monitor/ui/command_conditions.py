@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from imi_monitor import programs
+from imi_monitor.model import attention
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
@@ -62,6 +63,9 @@ def _run(facts: SnapshotFacts, tree: Worktree) -> str:
         return ""
     if tree.run is not None:
         return f"{_run_name(tree)} is over ({tree.run.shown}): `imi resume` takes its session up again"
+    found = next((one for one in facts.agents_in(tree) if not attention.has_ended(one)), None)
+    if found is not None:
+        return f"{safe(found.name, 60)} was not started by imi: enter goes to its own screen"
     return f"imi has started no agent that runs in {_name(tree)}: `imi start` starts one"
 
 

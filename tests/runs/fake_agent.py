@@ -6,7 +6,7 @@
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
 [[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
 [[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour; only Claude: [[fetch]] reads a page,
-[[write]] writes a file, [[spend]] reports a cost, [[pause]] waits a moment for the end of a limit and goes on by itself.
+[[question]] asks for one of two choices, [[write]] writes a file, [[spend]] reports a cost, [[pause]] waits a moment for the end of a limit and goes on by itself.
 Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0; of limits from reports about them.
 """
 
@@ -204,19 +204,34 @@ class FakeClaude(FakeAgent):
         self.assistant({"type": "tool_use", "id": ident, "name": "Bash", "input": {"command": command}})
         return ident
 
+    def do_question(self) -> bool:
+        """Ask the user which of two databases to use, and repeat the answer."""
+        ident, asked = f"toolu_{uuid.uuid4()}", "Which database?"
+        given = {"questions": [{"question": asked, "options": [{"label": "SQLite"}, {"label": "PostgreSQL"}]}]}
+        self.assistant({"type": "tool_use", "id": ident, "name": "AskUserQuestion", "input": given})
+        answer = self.request(ident, "AskUserQuestion", given)
+        self.say(f"answered {json.dumps(answer.get('updatedInput', {}).get('answers'))}")
+        return False
+
     def ask(self, command: str) -> bool:
-        call, ident = self.tool(command), str(uuid.uuid4())
-        request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": command}, "tool_use_id": call}
+        call = self.tool(command)
+        return bool(self.request(call, "Bash", {"command": command})["behavior"] == "allow")
+
+    def request(self, call: str, tool: str, given: Record) -> Record:
+        """Wait for the decision about a tool call."""
+        ident = str(uuid.uuid4())
+        request = {"subtype": "can_use_tool", "tool_name": tool, "input": given, "tool_use_id": call}
         self.out({"type": "control_request", "request_id": ident, "request": request})
         while True:
             message = self.next()
             assert message is not None
             response = message.get("response", {})
             if response.get("request_id") == ident:
-                allowed: bool = response["response"]["behavior"] == "allow"
-                content = [{"tool_use_id": call, "type": "tool_result", "content": "ok", "is_error": not allowed}]
+                decision: Record = response["response"]
+                failed = decision["behavior"] != "allow"
+                content = [{"tool_use_id": call, "type": "tool_result", "content": "ok", "is_error": failed}]
                 self.emit("user", {"message": {"role": "user", "content": content}, "parent_tool_use_id": None})
-                return allowed
+                return decision
             self.reply(message)
 
     def reply(self, message: Record) -> None:

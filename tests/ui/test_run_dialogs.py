@@ -9,23 +9,21 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from imi_monitor.model.run import Run
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from tests.helpers import Repo
 from tests.runs.conftest import world
 from tests.runs.run_kit import RunWorld
-from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
+from tests.ui.pilot_kit import run_dashboard, screen_text, type_at_once, wait_until
 from tests.ui.test_dialogs import opened
 
 __all__ = ["world"]  # a fixture
 
 
-async def enter(app: ImiApp, pilot: Pilot[Any], text: str) -> None:
-    """Type a text, wait until the dialog has looked at it, and submit."""
-    await pilot.press(*text)
-    await wait_until(pilot, lambda: "checking…" not in screen_text(app))
-    await pilot.press("enter")
-    await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+def runs_of(app: ImiApp) -> tuple[Run, ...]:
+    """The runs as the dashboard shows them."""
+    return app.home.snapshot.runs if app.home.snapshot is not None else ()
 
 
 def test_an_agent_is_started_answered_and_stopped_from_the_dashboard(world: RunWorld) -> None:
@@ -47,13 +45,14 @@ def test_an_agent_is_started_answered_and_stopped_from_the_dashboard(world: RunW
         world.wait(run, "idle")
         world.imi("say", run, "[[ask]]")
         second = world.wait(run, "asks")["asks"][0]["id"]
-        await pilot.press(*"no", "enter")
+        await pilot.press("n")
         await wait_until(pilot, lambda: "too late" in screen_text(app))
         assert first != second and [one["id"] for one in world.run(run)["asks"]] == [second]
         await pilot.press("escape")
         await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
         await opened(app, pilot, "feat-x", "W")
-        await enter(app, pilot, "yes")
+        await pilot.press("y")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
         world.wait(run, "idle")
         assert world.messages(run)[-2:] == ["allowed", "Hello."]
         stop = await opened(app, pilot, "feat-x", "X")
@@ -98,7 +97,8 @@ def test_the_jobs_are_listed_followed_answered_and_stopped(world: RunWorld) -> N
         assert "2 living agents" in text and text.index(other[:8]) < text.index(run[:8]), "the newest first"
         await pilot.press("W")
         await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and "asks: " in screen_text(app))
-        await enter(app, pilot, "yes")
+        await pilot.press("y")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
         world.wait(other, "idle")
         await pilot.press("down", "enter")
         await wait_until(pilot, lambda: "> hello" in screen_text(app) and "$ Bash touch x" in screen_text(app))
@@ -115,5 +115,41 @@ def test_the_jobs_are_listed_followed_answered_and_stopped(world: RunWorld) -> N
         await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
         world.wait(run, "completed")
         await wait_until(pilot, lambda: "completed" in screen_text(app))
+
+    run_dashboard(world.repo, play)
+
+
+def test_a_question_is_answered_by_number_by_a_text_and_only_while_it_is_shown(world: RunWorld) -> None:
+    run = world.start("[[question]]")
+    world.wait(run, "asks")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "asks: question" in screen_text(app))
+        app.home.select(next(tree.key for tree in app.home.worktrees.listed if tree.key.worktree == "feat-x"))
+        await pilot.pause()
+        type_at_once(app, "W", "1", "1")  # typed before the choices are on the screen: they answer nothing
+        await wait_until(pilot, lambda: "2   PostgreSQL" in screen_text(app) and "Which database?" in screen_text(app))
+        assert world.run(run)["shown_state"] == "asks"
+        await pilot.press("escape", "space")
+        await wait_until(pilot, lambda: "W answers  1 SQLite  2 PostgreSQL" in screen_text(app))
+        await pilot.press("W")
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and "2   Postgre" in screen_text(app))
+        await pilot.press("2")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        await pilot.press("escape")
+        world.wait(run, "idle")
+        world.imi("say", run, "[[question]]")
+        second = world.wait(run, "asks")["asks"][0]["id"]
+        await wait_until(pilot, lambda: [one.question and one.question.id for one in runs_of(app)] == [second])
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+        await opened(app, pilot, "feat-x", "W")
+        await wait_until(pilot, lambda: "2   PostgreSQL" in screen_text(app))
+        await pilot.press("down", "down", *"both")
+        await wait_until(pilot, lambda: "checking…" not in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        world.wait(run, "idle")
+        said = [text for text in world.messages(run) if text.startswith("answered")]
+        assert said == ['answered {"Which database?": "PostgreSQL"}', 'answered {"Which database?": "both"}']
 
     run_dashboard(world.repo, play)

@@ -99,6 +99,9 @@ PICTURES = [
     Picture("peek-60", sample_agents.at_work, size=NARROW, keys=("down", "space"), kept=True),
     # runs: in their worktree's row, and alone with their files
     *(Picture(f"runs-{size[0]}", sample_runs.started, size=size, keys=("down",)) for size in (NARROW, MIDDLE, WIDE)),
+    Picture("view-session", sample_agents.at_work, keys=("down", "V"), kept=True),
+    Picture("view-session-tools", sample_agents.at_work, size=MIDDLE, keys=("down", "V", "2", "enter"), kept=True),
+    Picture("view-60-session", sample_agents.at_work, size=NARROW, keys=("down", "V"), kept=True),
     # views
     Picture("view-diff", keys=("d",), real=True),
     Picture("view-diff-trunk-light", theme=LIGHT, keys=("down", "d", "t"), real=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview
+from imi_monitor.actions.action import Action, Argument, KeyChoice, Option, Outcome, Preview
 from imi_monitor.actions.runs import run_lookup
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import MOST_PROMPT, NO, YES
@@ -37,6 +37,7 @@ class AnswerAction(Action):
     key = "W"
     requires = ("run",)
     dialog_options = ("text",)
+    chosen_by_key = "text"
     arguments = (run_lookup.RUN, _TEXT)
     options = (Option("ask", "the id of the question, as `imi runs --json` shows it", value="ID"),)
 
@@ -48,11 +49,8 @@ class AnswerAction(Action):
             asked = _find_ask(context, row, request.text("ask"))
         except ImiError as error:
             return Preview([], error)
-        record = launch_folder.folder_of(row.id).record_at(asked.position)
-        choices = _choices(row, record) if record is not None and asked.tool in _QUESTIONS else ()
-        numbered = [f"{number}  {safe(one, 200)}" for number, one in enumerate(choices, 1)]
-        lines = [f"{safe(row.agent_id)} asks: {safe(asked.text or asked.tool, 500)}", *numbered]
-        return Preview(lines, bound={"ask": asked.id})
+        line = f"{safe(row.agent_id)} asks: {safe(asked.text or asked.tool, 500)}"
+        return Preview([line], bound={"ask": asked.id}, choices=_answers(row, asked))
 
     def run(self, context: Context, request: Request) -> Outcome:
         text = _text(request)
@@ -131,6 +129,24 @@ class InterruptAction(Action):
             raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")
         launch_folder.folder_of(row.id).send(messages)
         return Outcome([f"interrupted {row.short}; `imi say {row.short} TEXT` goes on"], {"run": row.id})
+
+
+def answers(context: Context, run: str, ask: str) -> tuple[KeyChoice, ...]:
+    """The answers with keys to an open question; none if it is closed."""
+    try:
+        row = run_lookup.find_run(context, run)
+        return _answers(row, _find_ask(context, row, ask))
+    except ImiError:
+        return ()
+
+
+def _answers(row: RunRow, asked: AskRow) -> tuple[KeyChoice, ...]:
+    """yes and no for a permission, the choices of a question."""
+    if asked.tool not in _QUESTIONS:
+        return KeyChoice("y", YES, "yes"), KeyChoice("n", NO, "no")
+    record = launch_folder.folder_of(row.id).record_at(asked.position)
+    named = _choices(row, record) if record is not None else ()
+    return tuple(KeyChoice(str(number), one, one) for number, one in enumerate(named[:9], 1))
 
 
 def say(context: Context, row: RunRow, text: str) -> None:

@@ -32,6 +32,7 @@ from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget, OpenConte
 from imi_monitor.ui.dialogs.form import ARROWS, Form, fields
 from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
 from imi_monitor.ui.widgets.form_inputs import TextField
+from imi_monitor.ui.widgets.key_choices import KeyChoices
 
 InBackground = Callable[[Sequence[ActionTarget], dict[str, object]], object]
 """Runs an action that waits, after its dialog is closed."""
@@ -99,8 +100,12 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             yield Static(self._title(), classes="title")
             with VerticalScroll(classes="lines", can_focus=False):
                 yield Static(dialog_text.purpose(self._action.help), classes="help")
+                if self._action.chosen_by_key:
+                    yield Static(dialog_text.checking(), id="said", classes="question")
+                    yield KeyChoices(id="choices")
                 yield Form(fields(self._action, self._given))
-                yield Static(dialog_text.checking(), id="said")
+                if not self._action.chosen_by_key:
+                    yield Static(dialog_text.checking(), id="said")
             yield TextField(f"Type {self._name_shown} to {self._act_word} it anyway", "override")
             with Horizontal(classes="buttons"):
                 yield _InstantButton(Content("Cancel"), id="leave", compact=True)
@@ -151,7 +156,10 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
         self._update_preview()
 
     def _focus_harmless(self) -> None:
-        """Focus the first field to type in; else the button for leaving if the action is dangerous."""
+        """Focus the answers with keys, else the first field to type in; else the button for leaving if it is dangerous."""
+        if self._action.chosen_by_key and not any(self.form.values().values()):
+            self.query_one(KeyChoices).focus()
+            return
         (self.form.first() or self.query_one("#leave" if self._action.dangerous else "#act")).focus()
 
     def on_key(self, event: events.Key) -> None:
@@ -276,7 +284,25 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             self._show(dialog_text.previews([target.name for target in self._targets], answer))
             for preview in answer:
                 self.form.show_overrides(refusal_kinds(preview.refusal))
+        self._offer_answers(answer)
         self._submit_if_asked()
+
+    def _offer_answers(self, answer: list[Preview]) -> None:
+        """Offer the answers with keys, if all targets have the same ones."""
+        if self._action.chosen_by_key:
+            first = answer[0].choices if answer else ()
+            same = all(one.choices == first for one in answer)
+            answers = self.query_one(KeyChoices)
+            answers.offer(first if same else ())
+            if not answers.choices and self.focused is answers:
+                field = self.form.first()
+                (field or self.query_one("#leave")).focus()
+
+    @on(KeyChoices.Picked)
+    def _answer_picked(self, event: KeyChoices.Picked) -> None:
+        """Act with the answer, for the question that is shown."""
+        if self._action_run is None and self._outcome is None and self._previews_shown:
+            self._run_action({**self._values, self._action.chosen_by_key: event.value})
 
     def _offer_override(self, refusal: ImiError | None) -> None:
         """Show the fields that override this refusal, and the field for the name if the action wants it typed."""
@@ -391,6 +417,8 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             leave.focus()
         else:
             self._focus_harmless()
+        if self._action.chosen_by_key:
+            self.query_one(KeyChoices).disabled = busy
 
     def _report_progress(self, line: str) -> None:
         """Called in the thread of the action."""

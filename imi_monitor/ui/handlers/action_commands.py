@@ -52,6 +52,7 @@ class ActionCommands:
             self._app.say(READ_ONLY, bad=True)
         elif action is not None:
             about = self._home.targets if trees is None else trees
+            values = {**self._shown_question(action, about), **(values or {})}
 
             def wait(targets: Sequence[ActionTarget], values: dict[str, object]) -> None:
                 for tree, target in zip(about, targets, strict=True):
@@ -67,6 +68,14 @@ class ActionCommands:
                     done(outcome)
 
             self._app.push_screen(dialog, dismissed)
+
+    def _shown_question(self, action: Action, about: Sequence[Worktree]) -> dict[str, object]:
+        """The question that is on the screen: an answer is for that one, whatever the agent asks meanwhile."""
+        facts = self._home.facts
+        if len(about) != 1 or facts is None or action.chosen_by_key != "text":
+            return {}
+        run = facts.runs.get(about[0].key)
+        return {} if run is None or run.question is None else {"ask": run.question.id}
 
     def run_now(
         self, word: str, tree: Worktree | None, values: dict[str, object], ended: Callable[[Outcome | ImiError], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Worktree
-from imi_monitor.model.text import count
+from imi_monitor.model.text import count, safe
 from imi_monitor.ui.panels.agents_panel import agent_of_row
 from imi_monitor.ui.panels.worktrees_panel import row_key
 
@@ -100,6 +100,20 @@ class AgentCommands:
             while len(self._app.screen_stack) > 1:
                 self._app.pop_screen()
             self._home.select(tree.key)
+
+    def act_on_run(self, agent: Agent | None, verb: str) -> None:
+        """Open the dialog of an action for the run of an agent; one that imi did not start takes no messages from here."""
+        shown = self._home.shown
+        run = next((one for one in shown.runs if agent and one.id == agent.run), None) if shown is not None else None
+        if run is None:
+            name = safe(agent.name, 60) if agent is not None else "it"
+            self._app.say(f"{name} was not started by imi: enter goes to its own screen", bad=True)
+            return
+        asked: dict[str, object] = {"ask": run.question.id} if verb == "answer" and run.question is not None else {}
+        self._app.action_commands.open(verb, [], values={"name": run.short, **asked})
+
+    def answer_chosen(self) -> None:
+        self.act_on_run(self.chosen, "answer")
 
     def choose_row(self, row: str | None) -> None:
         """Enter on a row of the agents panel: an agent, or a claim whose agent is not running."""

@@ -14,6 +14,7 @@ __all__ = ["MODULES", "OpenContextAt", "View", "load", "view_class"]
 MODULES = (
     "imi_monitor.ui.views.agents_view",
     "imi_monitor.ui.views.explain_view",
+    "imi_monitor.ui.views.session_view",
     "imi_monitor.ui.views.diff_view",
     "imi_monitor.ui.views.files_view",
     "imi_monitor.ui.views.log_view",

@@ -61,6 +61,7 @@ class AgentsView(FilteredView, SingleAgentView):
         Binding("enter", "go", "Go", key_display="⏎", priority=True, tooltip="go to the agent's pane or worktree"),
         Binding("space", "peek", "Peek", id="peek", tooltip="show its last messages and tool calls, live"),
         Binding("E", "app.do('explain')", "Explain", id="explain", tooltip="show what its state rests on"),
+        Binding("W", "answer", "Answer", id="answer", tooltip="answer the question of an agent that imi started"),
         ASKING,
         FILTER,
         Binding("b", "group", "Group", id="group", tooltip="group by state, by team or by worktree"),
@@ -175,6 +176,9 @@ class AgentsView(FilteredView, SingleAgentView):
 
     async def action_go(self) -> None:
         await self.run_action("app.go_to_chosen")
+
+    async def action_answer(self) -> None:
+        await self.run_action("app.answer_chosen")
 
     async def action_peek(self) -> None:
         await self.run_action("app.peek_at_chosen")

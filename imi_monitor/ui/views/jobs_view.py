@@ -85,7 +85,7 @@ class JobsView(RegistryView):
         """Open the dialog of an action for the run under the cursor."""
         chosen = self._chosen
         if chosen is not None:
-            cast("ImiApp", self.app).action_commands.open(verb, [], values={"name": chosen["id"]})
+            cast("ImiApp", self.app).action_commands.open(verb, [], values={"name": str(chosen["id"])[:8]})
 
 
 def _lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...]:

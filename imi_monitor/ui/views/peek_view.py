@@ -18,8 +18,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from imi_monitor.actions.action import KeyChoice
 from imi_monitor.actions.history import session_timeline
 from imi_monitor.actions.history.session_timeline import TimelineLine
+from imi_monitor.actions.runs import message_actions
 from imi_monitor.model import attention, columns, state_words, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
@@ -70,6 +72,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
     BINDINGS = [
         *OTHERS,
         ASKING,
+        Binding("W", "answer", "Answer", id="answer", tooltip="answer the question of an agent that imi started"),
         Binding("space", "leave", "Close", id="peek", tooltip="close the window"),
         Binding("E", "explain", "Explain", id="explain", tooltip="show what its state rests on"),
     ]
@@ -86,6 +89,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         self._recorded: bool | None = None  # whether the registry has the session; None: not read yet
         self._failed: str | None = None
         self._replaced: int | None = None  # the snapshot's number of the registry that was read
+        self._offered: tuple[str, tuple[KeyChoice, ...]] = "", ()  # the id of a question, and its answers
         window = self.query_one("#peek-window")
         window.border_subtitle = "esc closes · ←→ others · w next that asks · ⏎ goes there · E explains"
         self.query_one(RowList).focus()
@@ -109,12 +113,14 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         self._draw()
 
     def _start_read(self) -> None:
-        agent, behind = self.agent, self._cursor
+        agent, behind, asked = self.agent, self._cursor, self._asked
         if agent is None or self._query.busy:
             return
 
         def question(_stop: ShouldStop) -> SessionPart:
             with self.open_context(None) as context:
+                if asked is not None and asked != self._offered[0]:
+                    self._offered = asked, message_actions.answers(context, agent.run or "", asked)
                 return db.read(context.connection, read, agent, behind)
 
         self._query.start(question)
@@ -137,7 +143,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         if agent is None:
             self.set_title(Content.styled("this agent is not visible any more: esc closes", MUTED))
             return
-        self.set_title(agent_title(agent, now).append(_beside(agent)))
+        self.set_title(agent_title(agent, now).append(beside_title(agent)))
         width = max(20, lines.room)
         lines.show(list(self._rows(agent, width)))
 
@@ -155,6 +161,15 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         if attention.standing(agent) == state_words.ASKS:
             waits = Content.styled(f"◆ asks: {safe(agent_cells.waits_for(agent), 300)}", "bold $agent-asks")
             yield ListRow("waits", (waits.truncate(width, ellipsis=True),))
+            if self._asked is not None and self._asked == self._offered[0]:
+                yield ListRow("answers", (_answers(self._offered[1]).truncate(width, ellipsis=True),))
+
+    @property
+    def _asked(self) -> str | None:
+        """The id of the open question of an agent that imi started."""
+        agent, shown = self.agent, self.snapshot
+        run = next((one for one in shown.runs if agent and one.id == agent.run), None) if shown is not None else None
+        return run.question.id if run is not None and run.question is not None else None
 
     # -- the way out ------------------------------------------------------------------------------------------------
 
@@ -167,6 +182,9 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         """A click beside the window closes it."""
         if event.widget is self:
             self.action_leave()
+
+    async def action_answer(self) -> None:
+        await self.run_action("app.answer_chosen")
 
     async def action_explain(self) -> None:
         await self.run_action("app.view('explain')")
@@ -183,13 +201,19 @@ def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> SessionPa
     return SessionPart(lines, cursor, recorded=True)
 
 
+def _answers(offered: tuple[KeyChoice, ...]) -> Content:
+    """`W answers  y yes  n no`."""
+    parts = [Content.styled(f"  {one.key} ", "bold $accent").append(Content(safe(one.label, 60))) for one in offered]
+    return Content("").join([Content.styled("  W answers", MUTED), *parts])
+
+
 def _key(line: TimelineLine) -> str:
     """A tool call that ended has the key of its beginning, whose place it takes."""
     return f"call {line.call}" if line.call is not None and line.outcome is not None else str(line.seq)
 
 
-def drawn_line(line: TimelineLine, width: int) -> list[Content]:
-    """`14:02:09 tool     Edit src/api.ts   ✓ 2s`; a long text continues below."""
+def drawn_line(line: TimelineLine, width: int, most: int = _MAX_TEXT_LINES) -> list[Content]:
+    """`14:02:09 tool     Edit src/api.ts   ✓ 2s`; a long text continues below, in at most so many lines."""
     clock = cells.fixed(cells.clock(line.at) if line.at else "", _CLOCK, MUTED) if width >= 50 else Content("")
     head = clock.append(cells.fixed(safe(line.word, 20), _WORD, _STYLES.get(line.word, MUTED)))
     subagent = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
@@ -201,7 +225,7 @@ def drawn_line(line: TimelineLine, width: int) -> list[Content]:
         if part.strip()
         for text in _chunks(safe(part, 600), room - len(subagent))
     ]
-    shown = texts[:_MAX_TEXT_LINES]
+    shown = texts[:most]
     first = Content(subagent + (shown[0] if shown else "")).truncate(room, ellipsis=True)
     if tail.plain:
         first = cells.padded(first, room).append(Content(" ")).append(tail)
@@ -231,7 +255,7 @@ def _outcome(line: TimelineLine) -> Content:
     return Content.styled(f"{sign}{took}", style)
 
 
-def _beside(agent: Agent) -> Content:
+def beside_title(agent: Agent) -> Content:
     """Tokens and context, behind the title."""
     tokens = agent_cells.token_count(attention.total_tokens(agent))
     share = attention.context_fill(agent)
