@@ -7,7 +7,8 @@ kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[d
 [[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
 [[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour; only Claude: [[fetch]] reads a page,
 [[question]] asks for one of two choices, [[write]] writes a file, [[spend]] reports a cost, [[pause]] waits a moment for
-the end of a limit and goes on by itself. Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0; of limits from reports about them.
+the end of a limit and goes on by itself.
+Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0; of limits from reports about them.
 """
 
 from __future__ import annotations
