@@ -298,8 +298,8 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
                 field = self.form.first()
                 (field or self.query_one("#leave")).focus()
 
-    @on(KeyChoices.Picked)
-    def _answer_picked(self, event: KeyChoices.Picked) -> None:
+    @on(KeyChoices.AnswerPicked)
+    def _answer_picked(self, event: KeyChoices.AnswerPicked) -> None:
         """Act with the answer, for the question that is shown."""
         if self._action_run is None and self._outcome is None and self._previews_shown:
             self._run_action({**self._values, self._action.chosen_by_key: event.value})

@@ -30,7 +30,7 @@ class KeyChoices(Widget, can_focus=True):
 
     at = reactive(0)
 
-    class Picked(Message):
+    class AnswerPicked(Message):
         """This answer was chosen."""
 
         def __init__(self, value: str) -> None:
@@ -64,13 +64,13 @@ class KeyChoices(Widget, can_focus=True):
 
     def action_pick(self) -> None:
         if self._choices:
-            self.post_message(self.Picked(self._choices[self.at].value))
+            self.post_message(self.AnswerPicked(self._choices[self.at].value))
 
     def on_key(self, event: events.Key) -> None:
         chosen = next((one for one in self._choices if one.key == event.character), None)
         if chosen is not None:
             event.stop()
-            self.post_message(self.Picked(chosen.value))
+            self.post_message(self.AnswerPicked(chosen.value))
 
     def on_click(self, event: events.Click) -> None:
         if 0 <= event.y < len(self._choices):
