@@ -24,7 +24,10 @@ MODULES = {
     "sweep": "imi_monitor.actions.removal.purge",
     "merge": "imi_monitor.actions.worktree.merge_action",
     "rename": "imi_monitor.actions.worktree.rename_action",
+    "start": "imi_monitor.actions.runs.run_worktree",
 }
+
+_LAST = "start"  # of a run in a new worktree, whose creation may be unfinished, too
 
 
 def recover(context: Context) -> list[str]:
@@ -34,7 +37,7 @@ def recover(context: Context) -> list[str]:
     """
     lines = [
         line
-        for operation in operations.list_unfinished(context.connection)
+        for operation in sorted(operations.list_unfinished(context.connection), key=lambda one: one.kind == _LAST)
         if (line := _recover_one(context, operation))
     ]
     try:

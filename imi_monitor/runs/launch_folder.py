@@ -106,6 +106,17 @@ class LaunchFolder:
         found = self._read("launch.json")
         return None if found is None else str(found.get("registry"))
 
+    def run_folder(self) -> str | None:
+        """The run folder that was made with it."""
+        found = (self._read("launch.json") or {}).get("run_folder")
+        return found if isinstance(found, str) else None
+
+    def is_starter_dead(self) -> bool:
+        """Whether the process that made the folder has died; False also where that is unknown."""
+        found = self._read("launch.json") or {}
+        pid, started = found.get("starter") or (None, None)
+        return pid is not None and host.is_alive(None, str(found.get("boot")), pid, started) is False
+
     def holder(self) -> dict[str, str] | None:
         """What holds the agent's terminal, as it was chosen; None for a run without one."""
         found = (self._read("launch.json") or {}).get("holder")

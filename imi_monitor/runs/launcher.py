@@ -8,15 +8,17 @@ Each step is recorded before it acts, so that recovery (`run_recovery`) ends wha
 
 from __future__ import annotations
 
+import os
 import time
 
+from imi_monitor import host
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.run import RunVerdict
 from imi_monitor.model.session_record import stored_text
 from imi_monitor.model.text import safe
 from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_folder, run_upkeep, ways
 from imi_monitor.runs.provider import WINDOW, Spec
-from imi_monitor.store import claim_requests, db, item_moves, runs
+from imi_monitor.store import claim_requests, db, item_moves, operations, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,12 +33,10 @@ _GREETING_SECONDS = 2.0
 
 def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
     """Put a run into the queue, with its folders and its claim; whatever fails leaves nothing behind."""
-    folder = launch_folder.folder_of(plan.id)
-    made = None
+    folder, made = launch_folder.folder_of(plan.id), run_folder.path_of(plan.home, plan.id)
     try:
-        made = run_folder.make(plan.home, plan.id, folder.file("out"))
-        cwd = plan.spec.cwd or made
-        folder.make(_launch(connection, plan, cwd), plan.environment(made), plan.spec.prompt, plan.launch.files)
+        folder.make(_launch(connection, plan, made), plan.environment(made), plan.spec.prompt, plan.launch.files)
+        run_folder.make(made, folder.file("out"))
         row = db.transact(connection, _insert, plan, made)
     except OSError as error:
         _remove(folder, made)
@@ -51,16 +51,17 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
     return row
 
 
-def _launch(connection: sqlite3.Connection, plan: RunPlan, cwd: str) -> dict[str, object]:
-    """What the keeper reads."""
+def _launch(connection: sqlite3.Connection, plan: RunPlan, made: str) -> dict[str, object]:
+    """What the keeper reads, and what is needed to remove both folders if this process dies before their run is recorded."""
     held = {"pipe": True} if plan.holder is None else {"holder": plan.holder, "prompt": plan.launch.prompt}
-    return {"argv": plan.launch.argv, "cwd": cwd, "registry": run_upkeep.registry_of(connection), **held}
+    me = host.identify_process(os.getpid())
+    about = {"registry": run_upkeep.registry_of(connection), "run_folder": made, "starter": [me.pid, me.started]}
+    return {"argv": plan.launch.argv, "cwd": plan.spec.cwd or made, **about, **held}
 
 
-def _remove(folder: LaunchFolder, made: str | None) -> None:
+def _remove(folder: LaunchFolder, made: str) -> None:
     folder.remove()
-    if made is not None:
-        run_folder.remove_unused(made)
+    run_folder.remove_unused(made)
 
 
 def _insert(connection: sqlite3.Connection, plan: RunPlan, folder: str) -> RunRow:
@@ -87,6 +88,8 @@ def _insert(connection: sqlite3.Connection, plan: RunPlan, folder: str) -> RunRo
         "prompt": stored_text(plan.spec.prompt),
         "resumed_from": plan.resumed_from,
     }
+    if plan.operation is not None:
+        operations.finish(connection, plan.operation)
     made = runs.insert(connection, values, plan.stored_launch())
     if plan.task is not None:
         item_moves.begin(connection, plan.task, made.agent_id, made.repo_name, made.worktree_name, made.id)

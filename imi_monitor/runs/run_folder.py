@@ -39,16 +39,19 @@ def home_of(repository: Repository | None, configured: str) -> str:
     return repository.cluster or f"{repository.home}.worktrees"
 
 
-def make(home: str, run_id: str, output: str) -> str:
-    """Make the folder of a new run and its parts, and return its path; OSError if the disk refuses it."""
+def path_of(home: str, run_id: str) -> str:
+    """The path for the folder of a run that begins now."""
     at = time.strftime("%Y%m%d_%H%M%S", time.gmtime(times.clock() // 1_000_000_000))
-    folder = os.path.join(home, _WORKSPACES, f"session_{at}_{run_id[:8]}")
+    return os.path.join(home, _WORKSPACES, f"session_{at}_{run_id[:8]}")
+
+
+def make(folder: str, output: str) -> None:
+    """Make the folder of a new run and its parts; OSError if the disk refuses it."""
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     os.mkdir(folder, 0o700)
     for part in PARTS:
         os.mkdir(os.path.join(folder, part), 0o700)
     os.symlink(output, os.path.join(folder, _OUTPUT))
-    return folder
 
 
 def remove_unused(folder: str) -> None:

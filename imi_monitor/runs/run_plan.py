@@ -50,6 +50,7 @@ class RunPlan:
     budget: dict[str, float] = field(default_factory=dict)
     parent: str | None = None  # the run in which this one was started
     holder: dict[str, str] | None = None  # of its terminal
+    operation: str | None = None  # that made its worktree, which the run takes over
 
     def environment(self, folder: str) -> dict[str, str]:
         """The agent's environment: the caller's, with what names the run."""

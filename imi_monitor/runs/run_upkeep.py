@@ -58,7 +58,12 @@ def _remove_abandoned(folder: LaunchFolder, registry: str) -> None:
     """Remove what a killed start left: no process was started in it, and its registry has no run of this name."""
     try:
         age = times.clock() / 1e9 - os.stat(folder.path).st_mtime
-        if age > _ABANDONED_SECONDS and folder.registry() == registry and folder.shut_gate():
+        if not folder.is_starter_dead() and age < _ABANDONED_SECONDS:
+            return
+        if folder.registry() == registry and folder.shut_gate():
+            made = folder.run_folder()
+            if made is not None:
+                run_folder.remove_unused(made)
             folder.remove()
     except OSError:
         return  # another process removes it, or the disk refuses it: the next follower tries again

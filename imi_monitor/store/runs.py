@@ -175,6 +175,12 @@ def list_open_here(connection: sqlite3.Connection) -> list[RunRow]:
     return [RunRow(*row) for row in rows]
 
 
+def count_of_task(connection: sqlite3.Connection, task: str) -> int:
+    """How many runs were started for the task, on any machine."""
+    row = connection.execute("SELECT count(*) FROM runs WHERE json_extract(launch, '$.task') = ?", (task,)).fetchone()
+    return int(row[0])
+
+
 def place_in_queue(connection: sqlite3.Connection, one: RunRow) -> int:
     """1 for the run that starts next."""
     row = connection.execute(

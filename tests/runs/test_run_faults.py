@@ -5,20 +5,26 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from imi_monitor.actions.runs import run_worktree
 from imi_monitor.cli import command_runner
-from imi_monitor.runs import follower, launcher, run_claim, run_folder, ways
+from imi_monitor.runs import follower, launcher, run_claim, run_folder, run_upkeep, ways
 from imi_monitor.runs.launch_folder import LaunchFolder
-from imi_monitor.store import runs
+from imi_monitor.store import db, runs
 from tests.helpers import wait_for
 from tests.limits import wait_pid
-from tests.runs.run_kit import RunWorld, family
+from tests.runs.run_kit import RunWorld, family, registry
 
 STEPS: dict[str, tuple[Any, str]] = {
+    "intent": (run_worktree, "_intend"),
+    "worktree": (run_worktree, "make"),
     "run folder": (run_folder, "make"),
     "launch folder": (LaunchFolder, "make"),
     "row": (launcher, "_insert"),
@@ -45,7 +51,8 @@ def start_with(fault: Callable[[], None], step: str, moment: str, monkeypatch: p
         return found
 
     monkeypatch.setattr(holder, name, faulty)
-    command_runner.main(["start", "claude", "--prompt", "hi", "--quiet"])
+    new = ["--new", "feat/login"] if step in ("intent", "worktree", "row") else []
+    command_runner.main(["start", "claude", "--prompt", "hi", "--quiet", *new])
 
 
 def raise_error() -> None:
@@ -68,11 +75,24 @@ def check(world: RunWorld) -> None:
     for row in rows:
         assert (row["shown_state"] == "idle") == bool(family(row["id"])), row
         assert os.path.isdir(row["folder"])
+    made = world.repo.path.parent / "app.worktrees" / "feat-login"
+    assert made.exists() == any(row["ended_at"] is None and row["cwd"] == str(made) for row in rows)
+    assert made.exists() == bool(world.repo.git("branch", "--list", "feat/login"))
+    with closing(sqlite3.connect(registry())) as connection:
+        assert connection.execute("SELECT count(*) FROM operations").fetchone()[0] == 0
     claims = world.imi("claims", "--json").data["claims"]
     assert [one["agent_id"] for one in claims] == [one["agent_id"] for one in rows if one["ended_at"] is None]
     workspaces = world.repo.path.parent / "app.worktrees" / "AGENT_RUN_WORKSPACES"
-    if workspaces.exists() and rows:
-        assert [str(one) for one in workspaces.iterdir()] == [one["folder"] for one in rows]
+    connection = db.connect(registry(), create=False)
+    run_upkeep.pack_old(connection, 0)  # as the next follower does
+    db.close(connection)
+    launches = Path(os.environ["HOME"], ".local", "state", "imi", "runs")
+    assert folders_in(workspaces) == {os.path.basename(one["folder"]) for one in rows}
+    assert folders_in(launches) == {one["id"] for one in rows}
+
+
+def folders_in(path: Path) -> set[str]:
+    return {one.name for one in path.iterdir() if one.is_dir()} if path.exists() else set()
 
 
 @pytest.mark.parametrize("fault", [raise_error, die])

@@ -73,6 +73,7 @@ _OPTIONS = (
     _WAY,
     Option("as", "the name of the agent; default: the program and the run's id", value="NAME", label="Agent"),
     Option("task", "the task of its claim", value="TASK"),
+    Option("attempt-limit", "refuse it when its task was started so often before", value="N", number=True),
     Option("model", "the model, as the program names it", value="MODEL"),
     *_MODES,
     Option("budget", "interrupt it when it has cost so much, where its program reports money", value="USD"),
@@ -231,7 +232,7 @@ def _start(context: Context, request: Request, name: str, prompt: str) -> Outcom
             flags=tuple(_flags(request)),
             tools=_tools(context, run_id),
         )
-        return _begin(context, request, name, spec, found)
+        return _begin(context, request, name, spec, found, operation=made.operation if made is not None else None)
     except ImiError as error:
         if made is not None:
             error.details = (*error.details, *run_worktree.remove_unused(context, made))
@@ -252,7 +253,7 @@ def _look(context: Context, request: Request, name: str) -> None:
     if _budget(context, request, name) and way == WINDOW:
         raise UsageError("--budget and --minutes need --way task: in a window you see what it does", code="bad-option")
     _refuse_used_up(context, request)
-    claim_options.short_text(request, "task")
+    _refuse_attempt(context, request)
     agent = request.text("as")
     problem = names.agent_problem(agent) if agent is not None else None
     if problem:
@@ -308,7 +309,13 @@ def _labels(request: Request) -> dict[str, str]:
 
 
 def _begin(
-    context: Context, request: Request, name: str, spec: Spec, found: Target | None, before: RunRow | None = None
+    context: Context,
+    request: Request,
+    name: str,
+    spec: Spec,
+    found: Target | None,
+    before: RunRow | None = None,
+    operation: str | None = None,
 ) -> Outcome:
     from imi_monitor.runs.run_plan import RUN_VARIABLE, RunPlan
 
@@ -338,6 +345,7 @@ def _begin(
         or (run_budget.limits_of(before) if before else _usual_budget(context, name, holder)),
         resumed_from=before.id if before else None,
         parent=os.environ.get(RUN_VARIABLE),
+        operation=operation,
     )
     if request.flag("over-budget"):
         day_budget.grant(context.connection, context.settings)
@@ -387,6 +395,21 @@ def _refuse_used_up(context: Context, request: Request) -> None:
         raise Refused(
             f"{day_budget.sentence(used_up)}: --over-budget starts it all the same and allows that amount again",
             code="over-budget",
+        )
+
+
+def _refuse_attempt(context: Context, request: Request) -> None:
+    """Refuse one more start of a task that was started as often as its user allows."""
+    task, most = claim_options.short_text(request, "task"), request.whole("attempt-limit")
+    if most is None:
+        return
+    if task is None:
+        raise UsageError("--attempt-limit needs --task, whose starts it counts", code="bad-option")
+    before = db.read(context.connection, runs.count_of_task, task)
+    if before >= most:
+        raise Refused(
+            f"{safe(task)} was started {count(before, 'time')} before, and --attempt-limit is {most}",
+            code="attempt-limit",
         )
 
 
