@@ -120,6 +120,7 @@ def _follow(database: str) -> None:
 def _follow_connection(connection: sqlite3.Connection) -> None:
     settings = config.read()
     ingest = RunIngest(connection, settings.number("runs.checkpoint_every"), settings.table("runs.prices"))
+    ingest.settle_left()
     run_upkeep.pack_old(connection, settings.number("runs.keep_days"))
     due = 0.0
     while db.is_current(connection):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _JOBS = os.path.join("logs", "running-jobs")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _RANDOM = 7
+_LAST_BYTES = 200
 AREA, INFRASTRUCTURE = "area", "infrastructure"
 
 
@@ -82,11 +83,23 @@ def lines(events: Sequence[AgentEvent]) -> list[str]:
 
 
 def end(row: RunRow, errors: str) -> None:
-    """Add what the program wrote to its standard error and how it ended."""
+    """Add what the program wrote to its standard error and how it ended, once."""
+    if _is_ended(path(row)):
+        write_about(row)
+        return
     shown = [f"[STDERR] {safe(line, 4000)}" for line in errors.splitlines()]
     code = "unknown" if row.exit_code is None else row.exit_code
     run_folder.append_lines(path(row), [*shown, "", f"[EXIT] Process exited with code {code}"])
     write_about(row)
+
+
+def _is_ended(log: str) -> bool:
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
+            return file.read().rpartition(b"\n[")[2].startswith(b"EXIT] ")
+    except OSError:
+        return False
 
 
 def _link(folder: str, name: str, log: str) -> None:

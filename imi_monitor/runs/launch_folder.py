@@ -310,6 +310,12 @@ class LaunchFolder:
         except FileNotFoundError:
             return 0
 
+    def mark(self, name: str) -> None:
+        os.close(os.open(self.file(name), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+    def has_mark(self, name: str) -> bool:
+        return os.path.exists(self.file(name))
+
     def _write(self, name: str, value: object) -> None:
         self._write_text(name, json.dumps(value))
 

@@ -16,7 +16,7 @@ from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.run import RunVerdict
 from imi_monitor.model.session_record import stored_text
 from imi_monitor.model.text import safe
-from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_folder, run_upkeep, ways
+from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_end, run_folder, run_upkeep, ways
 from imi_monitor.runs.provider import WINDOW, Spec
 from imi_monitor.store import claim_requests, db, item_moves, operations, runs
 
@@ -189,10 +189,7 @@ def fail(connection: sqlite3.Connection, row: RunRow, why: str) -> None:
             run_claim.release(inner, row)
 
     db.transact(connection, end)
-    run_claim.mirror(connection, row)
-    over = db.read(connection, runs.by_id, row.id) or row
-    run_folder.write_end(over)
-    job_log.end(over, "")
+    run_end.settle(connection, row)
 
 
 def spec_of(row: RunRow, prompt: str) -> Spec:

@@ -18,7 +18,7 @@ from imi_monitor.model.agent import DEAD, EXACT, FAILED, PLANNING, UNKNOWN, WORK
 from imi_monitor.model.run import ALIVE, CRASHED, Question
 from imi_monitor.model.session_record import SessionRecord
 from imi_monitor.model.snapshot import Key
-from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_files, run_folder
+from imi_monitor.runs import launch_folder, providers, run_claim, run_end, run_files
 from imi_monitor.runs.launch_folder import ProcessEnd
 from imi_monitor.runs.report_observer import ReportObserver
 from imi_monitor.runs.run_checkpoint import MESSAGES, CheckpointClock
@@ -28,7 +28,6 @@ from imi_monitor.store.runs import RunRow
 _SLICE = 1 << 20
 _FACTS_SECONDS = 2.0  # that growing numbers may be behind in the registry
 _LONGEST_LINE = 16 << 20
-_MOST_ERRORS = 1 << 20
 _MANY = 10
 _LONGEST_STEP = 5.0  # seconds between two looks at what an agent does that count as its work
 _WORK_SECONDS = 60.0  # of work without a record that are recorded alone
@@ -229,20 +228,26 @@ class RunIngest:
         news = [(one, found) for one in self._due() if (found := one.read_news()) is not None]
         if not news:
             return False
-        for one in db.transact_unsynced(self.connection, _record, news):
+        overtaken = db.transact_unsynced(self.connection, _record, news)
+        for one in overtaken:
             one.read_recorded(db.read(self.connection, runs.offset, one.row.seq)[0])
             one.forget_recorded()
         ended = any(found.end for _, found in news)
         self._version = None if ended else (version[0], self.connection.total_changes)
         for one, found in news:
+            if one in overtaken:
+                continue  # the other reader writes them
             run_files.write(one.row, found.events)
             if found.end is not None:
-                over = db.read(self.connection, runs.by_id, one.row.id) or one.row
-                run_folder.write_end(over)
-                one.reports.look(self.connection, last=True)
-                job_log.end(over, one.folder.error_lines(_MOST_ERRORS))
-                run_claim.mirror(self.connection, one.row)
+                run_end.settle(self.connection, one.row, one.reports)
         return True
+
+    def settle_left(self) -> None:
+        """Complete the files of runs whose follower died behind the record of their end."""
+        run_end.settle_left(self.connection, self._write_files)
+
+    def _write_files(self, row: RunRow) -> None:
+        FollowedRun(row, self.checkpoint_every).read_recorded(db.read(self.connection, runs.offset, row.seq)[0])
 
     def _follow_open(self) -> tuple[object, int]:
         """Follow the runs that are open now; they are listed again only after a change that was not made here."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 from imi_monitor import host
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import Refused
-from imi_monitor.runs import launch_folder, providers
+from imi_monitor.runs import launch_folder, providers, run_claim, run_end
 from imi_monitor.runs.provider import WINDOW
 from imi_monitor.runs.run_plan import RUN_VARIABLE
 from imi_monitor.store import db, runs
@@ -45,10 +45,11 @@ class Stopped:
 
 def stop(connection: sqlite3.Connection, row: RunRow, by: str) -> Stopped | None:
     """End the run and everything that descends from its agent; None if it was over."""
-    current = db.transact(connection, runs.intend_stop, row, by)
+    current = db.transact(connection, _intend, row, by)
     if current is None:
         return None
     if not current.is_open:
+        run_end.settle(connection, current)
         return Stopped(OVER, 0)  # it left the queue
     folder = launch_folder.folder_of(row.id)
     born = folder.birth()
@@ -64,6 +65,14 @@ def stop(connection: sqlite3.Connection, row: RunRow, by: str) -> Stopped | None
     family.update(_left_behind(row))
     del family[born.pid]
     return Stopped(how, _kill(family))
+
+
+def _intend(connection: sqlite3.Connection, row: RunRow, by: str) -> RunRow | None:
+    """Record the intent; a run that leaves the queue by it gives its claim back."""
+    current = runs.intend_stop(connection, row, by)
+    if current is not None and not current.is_open:
+        run_claim.release(connection, current)
+    return current
 
 
 def ask_to_end(row: RunRow) -> bool:

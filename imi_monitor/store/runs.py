@@ -25,6 +25,8 @@ _OPEN = ", ".join(f"'{one}'" for one in OPEN)
 _PLACES = ", ".join(f"'{one}'" for one in PLACES)
 _RESTING = ", ".join(f"'{one}'" for one in sorted(RESTING))
 _ANSWER_SECONDS = 20.0
+_SETTLED_DAYS = 7
+_MOST_SETTLED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,15 @@ def list_open_here(connection: sqlite3.Connection) -> list[RunRow]:
     """The runs of this machine that are not over, oldest first."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM runs WHERE status IN ({_OPEN}) AND host = ? ORDER BY seq", (host.hostname(),)
+    )
+    return [RunRow(*row) for row in rows]
+
+
+def list_ended_here(connection: sqlite3.Connection) -> list[RunRow]:
+    """The last ended runs of this machine, the newest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM runs WHERE status NOT IN ({_OPEN}) AND host = ? AND ended_at > ? ORDER BY seq DESC LIMIT ?",
+        (host.hostname(), times.stamp(times.now() - timedelta(days=_SETTLED_DAYS)), _MOST_SETTLED),
     )
     return [RunRow(*row) for row in rows]
 

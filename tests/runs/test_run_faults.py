@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import sqlite3
@@ -15,12 +16,24 @@ import pytest
 
 from imi_monitor.actions.runs import run_worktree
 from imi_monitor.cli import command_runner
-from imi_monitor.runs import follower, launcher, run_claim, run_folder, run_upkeep, ways
+from imi_monitor.runs import (
+    follower,
+    job_log,
+    launcher,
+    report_observer,
+    run_claim,
+    run_folder,
+    run_ingest,
+    run_upkeep,
+    ways,
+)
 from imi_monitor.runs.launch_folder import LaunchFolder
-from imi_monitor.store import db, runs
+from imi_monitor.runs.run_ingest import RunIngest
+from imi_monitor.store import checkpoints, db, runs
 from tests.helpers import wait_for
 from tests.limits import wait_pid
-from tests.runs.run_kit import RunWorld, family, registry
+from tests.runs.run_kit import RunWorld, family, kill_followers, registry
+from tests.runs.test_limits import configure
 
 STEPS: dict[str, tuple[Any, str]] = {
     "intent": (run_worktree, "_intend"),
@@ -89,6 +102,80 @@ def check(world: RunWorld) -> None:
     launches = Path(os.environ["HOME"], ".local", "state", "imi", "runs")
     assert folders_in(workspaces) == {os.path.basename(one["folder"]) for one in rows}
     assert folders_in(launches) == {one["id"] for one in rows}
+
+
+ENDS_AT: dict[str, tuple[Any, str]] = {
+    "progress": (runs, "record_progress"),
+    "checkpoint": (checkpoints, "add"),
+    "end": (run_ingest, "end_run"),
+    "release": (run_claim, "release"),
+    "end files": (run_folder, "write_end"),
+    "reports": (report_observer, "save"),
+    "job log": (job_log, "end"),
+    "presence lock": (run_claim, "mirror"),
+}
+
+
+@pytest.fixture
+def ended(world: RunWorld) -> str:
+    """A run whose agent has worked and ended while no follower runs."""
+    run = world.start("[[report]]")
+    world.wait(run, "idle")
+    kill_followers()
+    world.imi("say", run, "[[report]]")
+    kill_followers()
+    born = json.loads(Path(world.folder(run).file("born.json")).read_text())
+    os.kill(born["pid"], signal.SIGTERM)
+    wait_for(lambda: os.path.exists(world.folder(run).file("exit.json")))
+    kill_followers()
+    return run
+
+
+@pytest.mark.parametrize("fault", [raise_error, die])
+@pytest.mark.parametrize("step", ENDS_AT)
+def test_a_fault_at_the_end(
+    world: RunWorld, ended: str, monkeypatch: pytest.MonkeyPatch, step: str, fault: Callable[[], None]
+) -> None:
+    holder, name = ENDS_AT[step]
+    original = getattr(holder, name)
+
+    def faulty(*args: Any, **named: Any) -> Any:
+        found = original(*args, **named)
+        fault()
+        return found
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            monkeypatch.setattr(holder, name, faulty)
+            ingest = RunIngest(db.connect(registry(), create=False))
+            while ingest.update():
+                pass
+        finally:
+            os._exit(0)
+    wait_pid(pid)
+    follower.main(registry())  # the next one
+    row = world.run(ended)
+    about = json.loads((Path(row["folder"]) / "run.json").read_text())
+    log = Path(row["job_log"]).read_text()
+    assert row["status"] == about["status"] and row["ended_at"] is not None
+    assert log.count("[EXIT]") == 1 and log.rstrip().endswith("[EXIT] Process exited with code -15")
+    assert [line for line in log.splitlines() if "Hello." in line] and len(world.events("session.ended")) == 1
+    assert world.imi("claims", "--json").data["claims"] == []
+    assert not list((world.repo.path / ".iMi" / "presence").glob("*.lock"))
+    saved = world.repo.path.parent / "app.worktrees" / "SAVED_REPORTS" / "report.md"
+    assert saved.read_bytes() == (Path(row["folder"]) / "work_products" / "report.md").read_bytes()
+
+
+def test_a_run_that_leaves_the_queue_gives_its_claim_back(world: RunWorld, own_home: Path) -> None:
+    configure(own_home, "[runs]\nat_once = 1\n")
+    world.start("[[slow]]", "codex", "--in", "app")
+    run = world.start("hi")
+    assert world.imi("claims", "--json").data["claims"][0]["worktree_name"] == "feat-x"
+    assert world.imi("stop", run).code == 0
+    row = world.run(run)
+    assert row["status"] == "cancelled" and world.imi("claims", "--json").data["claims"] == []
+    assert json.loads((Path(row["folder"]) / "run.json").read_text())["status"] == "cancelled"
 
 
 def folders_in(path: Path) -> set[str]:
