@@ -132,7 +132,7 @@ def _follow_connection(connection: sqlite3.Connection) -> None:
             _greet(ingest)
             _check_budgets(connection, ingest, settings)
             _check_claims(connection, ingest)
-            _offer_resumes(connection, ingest)
+            offer_resumes(connection, ingest)
             _end_idle(ingest, settings.number("runs.idle_minutes"))
             if not db.read(connection, runs.list_open_here):
                 return
@@ -158,7 +158,7 @@ def _check_claims(connection: sqlite3.Connection, ingest: RunIngest) -> None:
             db.transact(connection, events.record, "run.claim_lost", *place, agent_id=row.agent_id, data=data)
 
 
-def _offer_resumes(connection: sqlite3.Connection, ingest: RunIngest) -> None:
+def offer_resumes(connection: sqlite3.Connection, ingest: RunIngest) -> None:
     """Record once that the usage limit is over for which an agent waits, unless it has gone on by itself."""
     for one in ingest.followed.values():
         reached = usage_limit.limit_of(one.reader.state, one.reader.detail, one.row.active_at)

@@ -38,7 +38,7 @@ def test_a_program_at_its_limit_says_until_when_and_its_resume_is_offered_then(
     ingest = RunIngest(db.connect(registry(), create=False))
     ingest.update()
     for _ in range(2):
-        follower._offer_resumes(ingest.connection, ingest)
+        follower.offer_resumes(ingest.connection, ingest)
     assert [one["run"] for one in world.events("run.resumable")] == [run]
     monkeypatch.undo()
 

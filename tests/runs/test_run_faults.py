@@ -51,21 +51,21 @@ STEPS: dict[str, tuple[Any, str]] = {
 ENDS = ("idle", "failed", "completed")
 
 
-def start_with(fault: Callable[[], None], step: str, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`imi start` in this process, with a fault before or after the step."""
-    holder, name = STEPS[step]
+def break_step(
+    step: tuple[Any, str], fault: Callable[[], None], monkeypatch: pytest.MonkeyPatch, *, before: bool = False
+) -> None:
+    """Let a fault happen before or after the step, in this process."""
+    holder, name = step
     original = getattr(holder, name)
 
     def faulty(*args: Any, **named: Any) -> Any:
-        if moment == "before":
+        if before:
             fault()
         found = original(*args, **named)
         fault()
         return found
 
     monkeypatch.setattr(holder, name, faulty)
-    new = ["--new", "feat/login"] if step in ("intent", "worktree", "row") else []
-    command_runner.main(["start", "claude", "--prompt", "hi", "--quiet", *new])
 
 
 def raise_error() -> None:
@@ -136,18 +136,10 @@ def ended(world: RunWorld) -> str:
 def test_a_fault_at_the_end(
     world: RunWorld, ended: str, monkeypatch: pytest.MonkeyPatch, step: str, fault: Callable[[], None]
 ) -> None:
-    holder, name = ENDS_AT[step]
-    original = getattr(holder, name)
-
-    def faulty(*args: Any, **named: Any) -> Any:
-        found = original(*args, **named)
-        fault()
-        return found
-
     pid = os.fork()
     if pid == 0:
         try:
-            monkeypatch.setattr(holder, name, faulty)
+            break_step(ENDS_AT[step], fault, monkeypatch, before=True)
             ingest = RunIngest(db.connect(registry(), create=False))
             while ingest.update():
                 pass
@@ -162,7 +154,6 @@ def test_a_fault_at_the_end(
     assert log.count("[EXIT]") == 1 and log.rstrip().endswith("[EXIT] Process exited with code -15")
     assert [line for line in log.splitlines() if "Hello." in line] and len(world.events("session.ended")) == 1
     assert world.imi("claims", "--json").data["claims"] == []
-    assert not list((world.repo.path / ".iMi" / "presence").glob("*.lock"))
     saved = world.repo.path.parent / "app.worktrees" / "SAVED_REPORTS" / "report.md"
     assert saved.read_bytes() == (Path(row["folder"]) / "work_products" / "report.md").read_bytes()
 
@@ -193,7 +184,9 @@ def test_a_fault_at(
     if pid == 0:
         status = 1
         try:
-            start_with(fault, step, moment, monkeypatch)
+            break_step(STEPS[step], fault, monkeypatch, before=moment == "before")
+            new = ["--new", "feat/login"] if step in ("intent", "worktree", "row") else []
+            command_runner.main(["start", "claude", "--prompt", "hi", "--quiet", *new])
             status = 0
         except OSError:
             status = 0  # a command that ends by it
