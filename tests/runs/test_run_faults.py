@@ -154,6 +154,11 @@ def test_a_fault_at_the_end(
     assert log.count("[EXIT]") == 1 and log.rstrip().endswith("[EXIT] Process exited with code -15")
     assert [line for line in log.splitlines() if "Hello." in line] and len(world.events("session.ended")) == 1
     assert world.imi("claims", "--json").data["claims"] == []
+    if (step, fault) == ("reports", raise_error):
+        assert [one["file"] for one in world.events("artifact.failed")] == ["report.md"], (
+            "a full disk is said, not tried again"
+        )
+        return
     saved = world.repo.path.parent / "app.worktrees" / "SAVED_REPORTS" / "report.md"
     assert saved.read_bytes() == (Path(row["folder"]) / "work_products" / "report.md").read_bytes()
 
