@@ -304,6 +304,13 @@ def _commits(fields: _EventFields) -> str:
     return f" by {count(number, 'commit')}" if number else ""
 
 
+def _committed(fields: _EventFields) -> EventSentence:
+    subject = fields.after("subject", ": ")
+    if fields.who:
+        return EventSentence(fields.who, "committed in", f" {fields.where}{subject}")
+    return EventSentence(fields.where, "got a commit", subject)
+
+
 def _files(fields: _EventFields) -> str:
     names = fields.data.get("files")
     listed = [safe(str(name), 60) for name in names] if isinstance(names, list) else []
@@ -374,6 +381,7 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "type.removed": _about("type {type}", "was removed"),
     "worktree.adopted": _about("{}", "was found in the trash"),
     "worktree.claimed": _claimed,
+    "worktree.commit": _committed,
     "worktree.committed": _done("committed in", lambda fields: fields.after("branch", " on ")),
     "worktree.created": lambda fields: _done("recorded" if fields.data.get("adopted") else "created")(fields),
     "worktree.merged": _done("merged", lambda fields: fields.after("into", " into ")),

@@ -29,6 +29,7 @@ MODULES = (
     "imi_monitor.sources.homes_source",
     "imi_monitor.sources.forge_source",
     "imi_monitor.sources.sinks_source",
+    "imi_monitor.sources.commits_source",
     "imi_monitor.auto_claim",  # also an action: it stands above this package
     "imi_monitor.auto_sync",  # likewise
     "imi_monitor.team.duties",  # likewise

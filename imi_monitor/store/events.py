@@ -57,7 +57,7 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "type.removed": _TYPE,
     "worktree.adopted": ("path", "branch", "commit", "how", "trash_id", "removed_by", "claimed_by"),
     "worktree.claimed": ("epoch", "task", "how", "reason", "forced_from", "takeover_from", "died_before", "passed_by"),
-    "worktree.committed": ("branch", "commit"),
+    "worktree.commit": ("branch", "commit", "subject", "committed_at"),
     "worktree.created": ("path", "branch", "type", "commit", "took_over", "adopted", *_PULL_REQUEST),
     "worktree.merged": ("branch", "into", "before", "after"),
     "worktree.moved": ("path",),
@@ -196,6 +196,12 @@ def to_model(event: Event) -> RegistryEvent:
 
     who = (event.repo_name, event.worktree_name, event.agent_id)
     return RegistryEvent(event.seq, event.type, event.occurred_at, *who, event.data)
+
+
+def first_id(connection: sqlite3.Connection) -> str | None:
+    """The id of the oldest event of the log."""
+    row = connection.execute("SELECT id FROM events ORDER BY seq LIMIT 1").fetchone()
+    return None if row is None else str(row[0])
 
 
 def last_seq(connection: sqlite3.Connection) -> int:

@@ -90,6 +90,29 @@ def find(connection: sqlite3.Connection, prefix: str, limit: int = 5) -> list[Hi
     return [HistoryHit(*row) for row in rows]
 
 
+def number_of(connection: sqlite3.Connection, ident: str | None) -> int | None:
+    """The number of the entry with this id; None if there is none."""
+    row = connection.execute("SELECT seq FROM entries WHERE id = ?", (ident,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def events_before(
+    connection: sqlite3.Connection, number: int | None, limit: int, repositories: tuple[str, ...] | None
+) -> list[HistoryHit]:
+    """The newest events in front of an entry (None: of all) that are about these repositories, newest first."""
+    where, values = ["e.type <> 'session.prompt'"], []  # type: tuple[list[str], list[object]]
+    if number is not None:
+        where.append("e.seq < ?")
+        values.append(number)
+    if repositories is not None:
+        where.append(f"(e.repo_name IN ({', '.join('?' for _ in repositories)}))")
+        values.extend(repositories)
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM entries AS e WHERE {' AND '.join(where)} ORDER BY e.seq DESC LIMIT ?", (*values, limit)
+    )
+    return [HistoryHit(*row) for row in rows]
+
+
 def _match(query: HistoryQuery) -> str:
     """The words and filters in FTS5's language; every word is quoted, so that none is an operator."""
     terms = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from imi_monitor.actions import time_format, worktree_lookup
 from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, Option, Outcome
+from imi_monitor.actions.history import history_query
 from imi_monitor.actions.registry_outage import follow_commits
 from imi_monitor.fast import json_writer
 from imi_monitor.model import event_text, names
@@ -146,14 +147,23 @@ def page(
     limit: int = _PAGE,
     repositories: tuple[str, ...] | None = None,
 ) -> list[Event]:
-    """One page of the log of these repositories: the last events before number `before`, or those after `behind`."""
-    found: list[Event] = db.read(
-        context.connection,
-        lambda inner: events.list_events(
-            inner, behind, before=before, limit=limit, newest=behind == 0, repositories=repositories
-        ),
-    )
-    return found
+    """One page of the log of these repositories: the last events before number `before`, or those after `behind`.
+
+    In front of the log's first event the archive continues it, with negative numbers.
+    """
+    found: list[Event] = []
+    if before is None or before > 0:
+        found = db.read(
+            context.connection,
+            lambda inner: events.list_events(
+                inner, behind, before=before, limit=limit, newest=behind == 0, repositories=repositories
+            ),
+        )
+    if before is None or len(found) >= limit:
+        return found
+    first = db.read(context.connection, events.first_id)
+    older = history_query.older_events(context.database, first, before, limit - len(found), repositories)
+    return [*older, *found]
 
 
 def details(event: Event) -> list[str]:

@@ -8,6 +8,7 @@ import sqlite3
 from imi_monitor.fast import json_reader
 from imi_monitor.model import history_words
 from imi_monitor.store import history_file, history_search
+from imi_monitor.store.events import Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +40,41 @@ def search(database: str, query: HistoryQuery, limit: int) -> HistoryAnswer | No
             return HistoryAnswer(path, hits, history_file.count(connection), indexed=history_file.has_index(connection))
     except sqlite3.Error as error:
         raise history_file.history_error(error, path) from error
+
+
+_NUMBERS = 1 << 40  # an entry's number less this is that of an event which only the archive has
+
+
+def older_events(
+    database: str, first: str | None, before: int, limit: int, repositories: tuple[str, ...] | None
+) -> list[Event]:
+    """Events of the archive in front of event `first` of the log, or in front of number `before` if that is one of these."""
+    path = history_file.history_path(database)
+    if not os.path.exists(path):
+        return []
+    try:
+        with history_file.read_only(path) as connection:
+            place = before + _NUMBERS if before < 0 else history_search.number_of(connection, first)
+            found = history_search.events_before(connection, place, limit, repositories)
+    except sqlite3.Error as error:
+        raise history_file.history_error(error, path) from error
+    return [
+        Event(
+            (
+                hit.seq - _NUMBERS,
+                hit.id,
+                hit.type,
+                hit.host,
+                hit.repo_name,
+                hit.worktree_name,
+                hit.agent_id,
+                hit.epoch,
+                hit.data,
+                hit.at,
+            )
+        )
+        for hit in reversed(found)
+    ]
 
 
 def data(hit: HistoryHit) -> dict[str, object]:

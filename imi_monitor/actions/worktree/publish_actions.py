@@ -7,10 +7,12 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.actions.status import worktree_git
 from imi_monitor.git import commit_signature, git_status, layout, publish, refs, safety
-from imi_monitor.model import remote_address
+from imi_monitor.model import remote_address, times
 from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.redact import redact
 from imi_monitor.model.text import count, safe
-from imi_monitor.store import db, events
+from imi_monitor.store import commit_records, db
+from imi_monitor.store.commit_records import MadeCommit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,10 +63,11 @@ class CommitAction(Action):
         sha = publish.commit_staged(git, message)
         agent = claim_options.agent(context, request)
         data: dict[str, object] = {"branch": branch, "commit": sha}
+        made = MadeCommit(sha, times.stamp(), safe(redact(message.partition("\n")[0]), 200), agent)
 
         def record(connection: sqlite3.Connection) -> None:
             repo_name = context.register(target.repository, connection)
-            events.record(connection, "worktree.committed", repo_name, target.name, agent_id=agent, data=data)
+            commit_records.record_commits(connection, repo_name, target.name, branch, [made])
 
         db.transact(context.connection, record)
         line = f"committed {count(len(staged), 'file')} on {safe(branch)}: {sha[:10]}{_hooks_text(git)}"

@@ -26,6 +26,7 @@ MODULES = (
     "imi_monitor.ui.views.jobs_view",
     "imi_monitor.ui.views.hosts_view",
     "imi_monitor.ui.views.events_view",
+    "imi_monitor.ui.views.history_view",
     "imi_monitor.ui.views.command_log_view",
 )
 """The modules of the views, in the order of the help. Each ends with `VIEW`, its class."""

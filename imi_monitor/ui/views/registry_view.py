@@ -23,6 +23,8 @@ NARROW = 80  # cells below which a row has two lines
 class RegistryView(View):
     """Subclasses read in a thread when the version changes, and make title and rows from the result."""
 
+    wanted_row = ""  # the row that gets the cursor as soon as it is there
+
     def __init__(self, key: Key | None, open_context: OpenContextAt) -> None:
         super().__init__(key, open_context)
         self._version: object = None
@@ -70,7 +72,11 @@ class RegistryView(View):
         self.set_title(Content.styled(title, "bold").append(tail))
         lines = self.query_one(RowList)
         width = max(20, lines.size.width)
-        lines.show(self._rows(now, width), 2 if width < NARROW else 1)
+        rows = self._rows(now, width)
+        lines.show(rows, 2 if width < NARROW else 1)
+        if self.wanted_row and any(row.key == self.wanted_row for row in rows):
+            lines.select(self.wanted_row)
+            self.wanted_row = ""
 
     def _rows(self, now: datetime, width: int) -> Sequence[ListRow]:
         if self._failed is not None:
