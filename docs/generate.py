@@ -19,6 +19,10 @@ def _promises(text: str) -> str:
     return _sibling("generate_promises").updated(text)  # type: ignore[no-any-return]
 
 
+def _events(_: str) -> str:
+    return _sibling("generate_events").page()  # type: ignore[no-any-return]
+
+
 def _sibling(name: str):  # type: ignore[no-untyped-def]
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec is not None
@@ -28,7 +32,7 @@ def _sibling(name: str):  # type: ignore[no-untyped-def]
     return module
 
 
-PAGES: dict[str, Callable[[str], str]] = {"promises.md": _promises}
+PAGES: dict[str, Callable[[str], str]] = {"promises.md": _promises, "events.md": _events}
 
 
 def main() -> None:

@@ -53,17 +53,24 @@ class CommitsSource(Source):
                 self._moved[key] = state
                 self._changed.set()
 
+    @property
+    def pending(self) -> int:
+        """How many worktrees are still to be looked at."""
+        return len(self._moved)
+
     async def run(self, receiver: ReadingReceiver) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
             while self._moved:
-                key, state = self._moved.popitem()
+                key, state = next(iter(self._moved.items()))
                 try:
                     await self._read(key, state)
                 except ImiError:  # the registry source reports it
-                    self._moved.setdefault(key, state)
                     await asyncio.sleep(_RETRY_SECONDS)
+                    continue
+                if self._moved.get(key) is state:
+                    del self._moved[key]
 
     async def _read(self, key: Key, state: GitState) -> None:
         entry = self._entries.get(key)
