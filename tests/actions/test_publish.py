@@ -47,7 +47,7 @@ def test_commit_takes_what_is_staged_and_nothing_else(feat: Repo) -> None:
     assert feat.git("status", "--porcelain").split("\n") == ["M README.md", "?? new.txt"]
     with pytest.raises(UsageError):
         run("commit", feat, message=" ")
-    assert "committed in feat-x on feat/x" in imi("events", cwd=feat.path).out
+    assert "committed in feat-x: Do it" in imi("events", cwd=feat.path).out
 
 
 def test_commit_is_refused_while_the_index_is_locked_or_head_is_detached(feat: Repo) -> None:
