@@ -372,6 +372,7 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "session.ended": _session_ended,
     "session.progress": _session_progress,
     "session.started": _session_started,
+    "state.synced": lambda fields: EventSentence(fields.text("session"), "was read from its state files"),
     "task.assigned": _task_assigned,
     "task.created": lambda fields: EventSentence(fields.text("task"), "was added", fields.after("title", ": ")),
     "task.edited": lambda fields: EventSentence(fields.text("task"), "was edited"),

@@ -62,7 +62,7 @@ def date_of(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _MarkdownLine:
     text: str
     level: int = 0  # of a heading; 0: no heading
     heading: str = ""
@@ -75,7 +75,7 @@ def _markdown(name: str, text: str) -> FileItems:
     title = next((line.heading for line in lines if line.level), _stem(name))
     blocks = list(_blocks(lines))
     if blocks:
-        made = [_block_item(number, place, *block) for number, (place, *block) in enumerate(blocks, 1)]
+        made = [_block_item(number, *block) for number, block in enumerate(blocks, 1)]
         return FileItems(tuple(made[:MOST_ITEMS]), title)
     boxes, done = _boxes(lines)
     if boxes or done:
@@ -87,20 +87,20 @@ def _markdown(name: str, text: str) -> FileItems:
     return FileItems(tuple(items[:MOST_ITEMS]), title)
 
 
-def _read_lines(text: str) -> list[_Line]:
+def _read_lines(text: str) -> list[_MarkdownLine]:
     """The lines; what stands between fences is no heading."""
     made, fenced = [], False
     for line in text.replace("\r\n", "\n").split("\n"):
         if _FENCE.match(line):
             fenced = not fenced
         found = None if fenced else _HEADING.match(line)
-        made.append(_Line(line, len(found.group(1)), _plain(found.group(2))) if found else _Line(line))
+        made.append(_MarkdownLine(line, len(found.group(1)), _plain(found.group(2))) if found else _MarkdownLine(line))
     return made
 
 
-def _sections(lines: list[_Line], level: int) -> Iterator[tuple[str, list[_Line]]]:
+def _sections(lines: list[_MarkdownLine], level: int) -> Iterator[tuple[str, list[_MarkdownLine]]]:
     """(heading, lines below it) for each heading of this level."""
-    heading, body = "", []  # type: tuple[str, list[_Line]]
+    heading, body = "", []  # type: tuple[str, list[_MarkdownLine]]
     for line in lines:
         if line.level and line.level <= level:
             yield heading, body
@@ -110,7 +110,7 @@ def _sections(lines: list[_Line], level: int) -> Iterator[tuple[str, list[_Line]
     yield heading, body
 
 
-def _blocks(lines: list[_Line]) -> Iterator[tuple[int, str, list[_Line]]]:
+def _blocks(lines: list[_MarkdownLine]) -> Iterator[tuple[int, str, list[_MarkdownLine]]]:
     """(its number, heading behind the number, lines) of each `# Priority N`, at whatever level they stand."""
     levels = [line.level for line in lines if line.level and _NUMBERED.match(line.heading)]
     if not levels:
@@ -122,7 +122,7 @@ def _blocks(lines: list[_Line]) -> Iterator[tuple[int, str, list[_Line]]]:
             yield int(found.group(1)), found.group(2), body
 
 
-def _block_item(number: int, place: int, heading: str, body: list[_Line]) -> FileItem:
+def _block_item(number: int, place: int, heading: str, body: list[_MarkdownLine]) -> FileItem:
     fields = _fields(body)
     said = board.priority_of(fields.get("priority", "")) or board.priority_of(fields.get("priority level", ""))
     by_place = board.PRIORITIES[min(max(place, 1), len(board.PRIORITIES)) - 1]
@@ -130,18 +130,18 @@ def _block_item(number: int, place: int, heading: str, body: list[_Line]) -> Fil
     return _item(number, title, _joined(body), said or by_place)
 
 
-def _fields(body: list[_Line]) -> dict[str, str]:
+def _fields(body: list[_MarkdownLine]) -> dict[str, str]:
     """`**Description:** text` as a dictionary with names in lower case."""
     found = [match for line in body if (match := _FIELD.match(line.text))]
     return {match.group(1).strip().lower(): match.group(2).strip() for match in found}
 
 
-def _level_of(lines: list[_Line]) -> str:
+def _level_of(lines: list[_MarkdownLine]) -> str:
     fields = _fields(lines)
     return next((word for name in _LEVELS if (word := board.priority_of(fields.get(name, "")))), board.MEDIUM)
 
 
-def _boxes(lines: list[_Line]) -> tuple[list[FileItem], int]:
+def _boxes(lines: list[_MarkdownLine]) -> tuple[list[FileItem], int]:
     """An item for each box that is not ticked, with the headings above it; and the number of ticked ones."""
     above: list[str] = []
     items: list[FileItem] = []
@@ -165,7 +165,7 @@ def _item(number: int, title: str, text: str, priority: str, kind: str | None = 
     return FileItem(number, title, text, priority, sha256(content).hexdigest(), kind)
 
 
-def _joined(body: list[_Line]) -> str:
+def _joined(body: list[_MarkdownLine]) -> str:
     return "\n".join(line.text.rstrip() for line in body).strip()
 
 

@@ -54,6 +54,12 @@ def begin(row: RunRow, parent: RunRow | None) -> None:
     write_about(row)
 
 
+def link_orchestrated(row: RunRow, folder: str) -> None:
+    """Link the log of a run of a batch into the folder of its session."""
+    with suppress(OSError):
+        _link(folder, f"{safe(row.agent_id, 80).replace('/', '-')}-orchestrated.log", path(row))
+
+
 def write_about(row: RunRow) -> None:
     """Write the JSON file; `status` is that of the run."""
     labels = _labels(row)

@@ -16,7 +16,17 @@ from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.run import RunVerdict
 from imi_monitor.model.session_record import stored_text
 from imi_monitor.model.text import safe
-from imi_monitor.runs import job_log, launch_folder, providers, run_claim, run_end, run_folder, run_upkeep, ways
+from imi_monitor.runs import (
+    job_log,
+    launch_folder,
+    providers,
+    run_claim,
+    run_end,
+    run_folder,
+    run_upkeep,
+    state_files,
+    ways,
+)
 from imi_monitor.runs.provider import WINDOW, Spec
 from imi_monitor.store import claim_requests, db, item_moves, operations, runs
 
@@ -47,6 +57,7 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
         raise
     run_folder.write_start(row)
     job_log.begin(row, db.read(connection, runs.by_id, plan.parent) if plan.parent else None)
+    state_files.write_run(connection, row)
     run_claim.mirror(connection, row)
     return row
 

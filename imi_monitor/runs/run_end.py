@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.runs import job_log, launch_folder, run_claim, run_folder
+from imi_monitor.runs import job_log, launch_folder, run_claim, run_folder, state_files
 from imi_monitor.runs.report_observer import ReportObserver
 from imi_monitor.store import db, runs
 
@@ -30,6 +30,7 @@ def settle(connection: sqlite3.Connection, row: RunRow, reports: ReportObserver 
     run_folder.write_end(over)
     (reports or ReportObserver(over)).look(connection, last=True)
     job_log.end(over, folder.error_lines(_MOST_ERRORS))
+    state_files.write_run(connection, over)
     run_claim.mirror(connection, over)
     if os.path.isdir(folder.path):
         folder.mark(_MARK)

@@ -48,6 +48,7 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "session.ended": (*_SESSION, "ended_at"),
     "session.progress": (*_SESSION, "from", "since", "checkpoint"),
     "session.started": (*_SESSION, "how", "began_at"),
+    "state.synced": ("session", "items", "sessions"),
     "task.assigned": ("task", "agent", "external_id"),
     "task.created": ("task", "title", "priority", "source", "batch", "external_id", "correlation_id"),
     "task.edited": ("task", "changed"),

@@ -137,6 +137,11 @@ VERBS = {
     "notes done": Verb("notes done 1", NOTED, lambda world: _note(world, "done_at IS NOT NULL")),
     "item add": Verb("item add page", LOGIN, lambda world: _item(world, "title = 'page'")),
     "board": Verb("board", ITEM),
+    "batch": Verb("batch", LOGIN),
+    "sync-state": Verb("sync-state", LOGIN, status=1),  # there are no state files
+    "item template": Verb(
+        "item template tasks/x.json", LOGIN, lambda world: (world.trunk / "tasks" / "x.json").exists()
+    ),
     "item start": Verb("item start 1 codex", ITEM, status=1),  # no codex is installed
     "item list": Verb("item list", ITEM),
     "item show": Verb("item show 1", ITEM),

@@ -70,7 +70,9 @@ def test_boxes_under_a_priority_level() -> None:
     ]
     assert {one.priority for one in found.items} == {"high"} and found.done == 1
     ticked = priorities.parse("x.md", BOXES.replace("- [ ] Blog", "- [x] Blog"))
-    assert [one.sha256 for one in ticked.items] == [one.sha256 for one in found.items[1:]], "the others stay the same items"
+    assert [one.sha256 for one in ticked.items] == [one.sha256 for one in found.items[1:]], (
+        "the others stay the same items"
+    )
 
 
 def test_headings_or_the_whole_file() -> None:
@@ -84,7 +86,9 @@ def test_headings_or_the_whole_file() -> None:
 
 
 def test_definitions() -> None:  # S4.16
-    whole = '{"type": "marketing-campaign", "priority": "high", "deliverables": ["blog-post", {"name": "mail", "n": 3}],'
+    whole = (
+        '{"type": "marketing-campaign", "priority": "high", "deliverables": ["blog-post", {"name": "mail", "n": 3}],'
+    )
     whole += ' "target_audience": "enterprise-healthcare"}'
     found = priorities.parse("tasks/marketing-prd.json", whole)
     assert [one.title for one in found.items] == [
@@ -116,7 +120,7 @@ def test_dates_in_names() -> None:
     assert [priorities.date_of(name) for name in names] == ["2026-02-08", "2026-02-07", ""]
 
 
-@given(st.text(st.sampled_from(list("# \n-*[]xX12.`~:Ppriority\u202e\x1b{}\",")), max_size=200), st.booleans())
+@given(st.text(st.sampled_from(list('# \n-*[]xX12.`~:Ppriority\u202e\x1b{}",')), max_size=200), st.booleans())
 def test_any_text_is_items_or_a_problem(text: str, is_json: bool) -> None:
     found = priorities.parse("x.json" if is_json else "x.md", text)
     assert (found.problem is None) == bool(found.items or found.done)

@@ -15,6 +15,7 @@ import time
 from imi_monitor import host
 from imi_monitor.actions.claims import ownership
 from imi_monitor.actions.registry_outage import RegistryOutage
+from imi_monitor.actions.signal_mark import SignalMark
 from imi_monitor.model.errors import Refused, RegistryError
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_queue, claim_requests, db
@@ -24,7 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
-    from types import FrameType
 
     from imi_monitor.actions.context import Context
     from imi_monitor.store.claim_requests import ClaimAnswer, ClaimTarget
@@ -34,31 +34,6 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.015
 _READ_SECONDS = 0.25  # the longest time until a death is noticed
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class _SignalMark:
-    """Records the signal that asks the process to stop, instead of interrupting the current work."""
-
-    def __init__(self) -> None:
-        self.signal = 0
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> _SignalMark:
-        for number in _SIGNALS:
-            try:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._record)
-            except ValueError:  # not the main thread: the caller cancels with `context.cancelled`
-                break
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-
-    def _record(self, number: int, _: FrameType | None) -> None:
-        self.signal = number
 
 
 def wait_for_claim(
@@ -69,7 +44,7 @@ def wait_for_claim(
     `find_target` finds the target in a registry that replaces this one.
     """
     context.follow_registry()
-    with _SignalMark() as stop:  # before joining: a signal in between would leave the row behind
+    with SignalMark() as stop:  # before joining: a signal in between would leave the row behind
         line = _Line(context, target, find_target, wanted, host.uptime() + seconds)
         answer = line.join()
         if answer.granted:
@@ -114,7 +89,7 @@ class _Line:
         self._seq = answer.seq
         return answer
 
-    def wait(self, stop: _SignalMark) -> ClaimAnswer:
+    def wait(self, stop: SignalMark) -> ClaimAnswer:
         while not stop.signal and not self._context.cancelled():
             try:
                 answer = self._find_answer(stop)
@@ -135,7 +110,7 @@ class _Line:
             raise error
         self._outage.wait(error)
 
-    def _find_answer(self, stop: _SignalMark) -> ClaimAnswer | None:
+    def _find_answer(self, stop: SignalMark) -> ClaimAnswer | None:
         """The answer if there is one: a grant, or the last refusal."""
         now = host.uptime()
         connection = self._connection
@@ -169,13 +144,13 @@ class _Line:
         self._seq = answer.seq
         return answer
 
-    def _release(self, answer: ClaimAnswer, stop: _SignalMark) -> ClaimAnswer:
+    def _release(self, answer: ClaimAnswer, stop: SignalMark) -> ClaimAnswer:
         """Granted at the moment the caller gave up: release the claim, because no process uses it."""
         claim = answer.claim
         db.transact_unsynced(self._connection, claim_requests.release, *self._key, self._wanted.agent, claim.epoch)
         raise self._stopped(stop)
 
-    def _stopped(self, stop: _SignalMark) -> BaseException:
+    def _stopped(self, stop: SignalMark) -> BaseException:
         if stop.signal == signal.SIGINT:
             return KeyboardInterrupt()
         if stop.signal:

@@ -22,6 +22,7 @@ from imi_monitor.model.text import count, safe
 from imi_monitor.ui import board_card, cells, filters
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.commands import READ_ONLY
+from imi_monitor.ui.views.batch_files_view import BatchFilesView
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
 from imi_monitor.ui.views.item_view import ItemView
 from imi_monitor.ui.views.view import View, action_data
@@ -50,6 +51,8 @@ class BoardView(FilteredView):
         Binding("s", "act('item start')", "Start", tooltip="start an agent on the item, in a worktree of its own"),
         Binding("less_than_sign", "shift(-1)", "Back", key_display="<", tooltip="move the item one column back"),
         Binding("greater_than_sign", "shift(1)", "On", key_display=">", tooltip="move the item one column on"),
+        Binding("f", "files", "Files", tooltip="list the files of reports/ and tasks/, and start one as a batch"),
+        Binding("S", "start_batch", "Start batch", show=False, tooltip="start an agent on each item of this batch"),
         FILTER,
         Binding("h,left", "column(-1)", "Left", show=False, tooltip="one column to the left"),
         Binding("l,right", "column(1)", "Right", show=False, tooltip="one column to the right"),
@@ -237,6 +240,18 @@ class BoardView(FilteredView):
 
     def action_new(self) -> None:
         cast("ImiApp", self.app).action_commands.open("item add", [], values={}, done=self.read_again)
+
+    def action_files(self) -> None:
+        self.open_view(BatchFilesView(self.key, self.open_context))
+
+    def action_start_batch(self) -> None:
+        """Open the dialog that starts the whole batch of the item under the cursor, in the background."""
+        app, item = cast("ImiApp", self.app), self.chosen
+        if item is not None and item["batch"] is None:
+            app.say("this item belongs to no batch: s starts it alone, f lists the files of batches")
+        elif item is not None:
+            values: dict[str, object] = {"file": item["batch"], "detach": True}
+            app.action_commands.open("batch", [], values=values, done=self.read_again)
 
     def action_shift(self, by: int) -> None:
         """Move the item under the cursor to the column beside it."""
