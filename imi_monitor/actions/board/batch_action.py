@@ -37,7 +37,7 @@ class BatchAction(Action):
     words = ("batch",)
     group = "Board"
     label = "Start a batch"
-    help = "make items of a priority file or task definition and start an agent on each; without a file list the files"
+    help = "start an agent on each item of a priority file or task definition, or list these files"
     more = """Files: `reports/priorities-YYYY-MM-DD.md`, `marketing-priority-YYYYMMDD.md` and `tasks/*.json`. Each item gets a
     worktree of its own. One that fails stops no other. Started again, a batch goes on where it was, and makes nothing twice.
     Ctrl-C and SIGTERM end its agents; their items wait again. With --json one object per line."""
