@@ -55,6 +55,7 @@ VERBS: dict[str, str] = {
     "collisions": "imi_monitor.actions.status.collisions_action",
     "disk": "imi_monitor.actions.housekeeping.disk_action",
     "events": "imi_monitor.actions.history.events_action",
+    "query": "imi_monitor.actions.history.query_action",
     "history": "imi_monitor.actions.history.history_action",
     "hosts": "imi_monitor.actions.team.hosts_action",
     "monitor": "imi_monitor.cli.dashboard_command",

@@ -31,6 +31,7 @@ MODULES = (
     "imi_monitor.actions.status.collisions_action",
     "imi_monitor.actions.housekeeping.disk_action",
     "imi_monitor.actions.history.events_action",
+    "imi_monitor.actions.history.query_action",
     "imi_monitor.actions.history.history_action",
     "imi_monitor.actions.team.hosts_action",
     "imi_monitor.actions.claims.claim_action",

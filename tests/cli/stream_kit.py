@@ -153,6 +153,7 @@ VERBS = {
     "item fail": Verb("item fail 1", ITEM, lambda world: _item(world, "status = 'failed'")),
     "item cancel": Verb("item cancel 1", ITEM, lambda world: _item(world, "status = 'cancelled'")),
     "item retry": Verb("item retry 1", (*ITEM, "item done 1"), lambda world: _item(world, "status = 'pending'")),
+    "query": Verb("query performance", LOGIN),
     "events": Verb("events", LOGIN),
     "monitor": Verb("monitor", LOGIN, status=1),
     "watch": Verb("watch --once", LOGIN),

@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 from imi_monitor.model import times
+from imi_monitor.store import read_only_file
 
 _LOCK_TIMEOUT = 0.2  # seconds
 _CLOCK_STEP = 0.05  # seconds in which two writes may carry the same time
@@ -89,10 +89,7 @@ def placeholders(values: Sequence[object]) -> str:
 
 
 def _uri(path: str) -> str:
-    log, index = path + "-wal", path + "-shm"
-    uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
-    if not os.path.exists(log) or os.path.getsize(log) == 0:
-        return f"{uri}&immutable=1"
-    if not os.path.exists(index):
+    found = read_only_file.uri(path)
+    if found is None:
         raise Unreadable(f"{os.path.basename(path)} has a log without an index: to read it would write beside it")
-    return uri
+    return found
