@@ -53,6 +53,7 @@ MODULES = (
     "imi_monitor.actions.runs.message_actions",
     "imi_monitor.actions.runs.attach_action",
     "imi_monitor.actions.runs.stop_action",
+    "imi_monitor.actions.runs.compare_action",
     "imi_monitor.actions.board.board_action",
     "imi_monitor.actions.board.batch_action",
     "imi_monitor.actions.board.item_actions",

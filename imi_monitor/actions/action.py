@@ -25,9 +25,9 @@ def _label(name: str) -> str:
 
 class Argument:
     """A positional word. `rest` takes all words that follow; `choices` are the words that completion offers; with `suggested`
-    a dialog lists the action's suggestions below its field."""
+    a dialog lists the action's suggestions below its field, with `multiline` it has an editor for it."""
 
-    __slots__ = ("choices", "help", "label", "name", "optional", "rest", "suggested")
+    __slots__ = ("choices", "help", "label", "multiline", "name", "optional", "rest", "suggested")
 
     def __init__(
         self,
@@ -39,9 +39,11 @@ class Argument:
         choices: tuple[str, ...] = (),
         label: str = "",
         suggested: bool = False,
+        multiline: bool = False,
     ) -> None:
         self.name = name
         self.suggested = suggested
+        self.multiline = multiline
         self.label = label or _label(name)  # in a dialog
         self.choices = choices
         self.help = help
@@ -58,6 +60,8 @@ class Option:
         "goes_with",
         "help",
         "label",
+        "listed",
+        "multiline",
         "name",
         "needed",
         "number",
@@ -82,8 +86,12 @@ class Option:
         label: str = "",
         ticked: float | None = None,
         needed: bool = False,
+        multiline: bool = False,
+        listed: bool = False,
     ) -> None:
         self.name = name
+        self.multiline = multiline  # a dialog has an editor of several lines for it
+        self.listed = listed  # a dialog shows the action's choices side by side, none of them first
         self.label = label or _label(name)  # in a dialog
         self.ticked = ticked  # a dialog shows a tick box that gives this value
         self.needed = needed  # a dialog asks for it first and does not act without it
@@ -218,6 +226,16 @@ class Suggestions:
         self.accepts = accepts
 
 
+class WritingAids:
+    """What a dialog offers beside an editor: earlier texts, the newest first, and files that can be named."""
+
+    __slots__ = ("earlier", "files")
+
+    def __init__(self, earlier: list[str], files: list[str]) -> None:
+        self.earlier = earlier
+        self.files = files
+
+
 class KeyChoice:
     """An answer that a dialog offers with a key of its own."""
 
@@ -339,6 +357,10 @@ class Action:
     def choices(self, context: Context, name: str) -> list[str]:
         """The possible values of an argument, when they are few and known."""
         return []
+
+    def writing_aids(self, context: Context, request: Request) -> WritingAids | None:
+        """What a dialog offers beside the editor of a field with several lines."""
+        return None
 
     def suggestions(self, context: Context, name: str, *, ask: bool) -> Suggestions | None:
         """What a dialog offers for a suggested argument: at once what is known, then, with `ask`, what a server answers."""

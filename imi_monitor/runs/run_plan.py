@@ -51,6 +51,7 @@ class RunPlan:
     parent: str | None = None  # the run in which this one was started
     holder: dict[str, str] | None = None  # of its terminal
     operation: str | None = None  # that made its worktree, which the run takes over
+    group: str | None = None  # of runs with one prompt, to be compared
 
     def environment(self, folder: str) -> dict[str, str]:
         """The agent's environment: the caller's, with what names the run."""
@@ -75,6 +76,7 @@ class RunPlan:
             "parent": self.parent,
             "holder": self.holder["way"] if self.holder is not None else None,
             "budget": self.budget,
+            "group": self.group,
         }
 
 

@@ -162,6 +162,17 @@ def by_seq(connection: sqlite3.Connection, seq: int) -> SessionRow | None:
     return None if row is None else SessionRow(*row)
 
 
+def costs(connection: sqlite3.Connection, ident: str) -> tuple[int | None, float | None]:
+    """(tokens read and written, money) of the session with this id on this machine; None is unknown."""
+    row = connection.execute(
+        "SELECT tokens_in, tokens_out, cost_usd FROM sessions WHERE host = ? AND id = ?", (host.hostname(), ident)
+    ).fetchone()
+    if row is None:
+        return None, None
+    known = [number for number in row[:2] if number is not None]
+    return sum(known) if known else None, row[2]
+
+
 @dataclass(frozen=True, slots=True)
 class StatusChange:
     """The session is in `status` (or `ready`) from `at` on, according to an event of this `kind`."""

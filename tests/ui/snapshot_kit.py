@@ -100,7 +100,14 @@ def _with_sessions(picture: Picture) -> str:
 
 def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, sample_snapshots.clock)
-    ours = {"TZ": "UTC", "IMI_HOST": sample_snapshots.HOST, "IMI_AGENT_ID": "ada", "USER": "ada", "VISUAL": "/bin/sh"}
+    ours = {
+        "PATH": "/usr/bin:/bin",
+        "TZ": "UTC",
+        "IMI_HOST": sample_snapshots.HOST,
+        "IMI_AGENT_ID": "ada",
+        "USER": "ada",
+        "VISUAL": "/bin/sh",
+    }
     for name, value in {**ours, "TERM": "xterm-256color", "COLORTERM": "truecolor"}.items():
         monkeypatch.setenv(name, value)
     for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "SSH_TTY", "EDITOR"):

@@ -6,11 +6,12 @@ import os
 import time
 
 from imi_monitor.actions import repository_commands
-from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome, WritingAids
 from imi_monitor.actions.creation import creation_request, start_point, worktree_creation
 from imi_monitor.actions.creation.worktree_creation import CreationPlan
 from imi_monitor.git import heads
-from imi_monitor.model.errors import Refused
+from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.run import EDITS, PLAN
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
@@ -27,9 +28,20 @@ _OPTIONS = (
     Option("from", "start point instead of the trunk: a branch, tag, commit or HEAD", value="REF", label="Start from"),
     Option("branch", "name of the branch (default: from the directory's name)", value="BRANCH"),
     Option("agent", "your name, for the log", value="ID", aliases=("agent-id", "yi-id")),
+    Option(
+        "start",
+        "start this agent in it, or several with one prompt, each in a worktree of its own: claude,codex",
+        value="PROGRAM",
+        label="Agent",
+        listed=True,
+    ),
+    Option("prompt", "what the agent is to do", value="TEXT", goes_with=("start",), needed=True, multiline=True),
+    Option(EDITS, "it edits files without asking", label="It edits files without asking", goes_with=("start",)),
+    Option(PLAN, "it only reads and plans", label="It only reads and plans", goes_with=("start",)),
 )
 _MORE = """If the worktree exists, imi goes to it. An existing branch of that name, here or on the remote, is used as it is.
 Else the branch starts at the trunk, which is fetched first; without a network, at the local trunk.
+With --start the worktree is claimed for an agent, which starts with the prompt, as `imi start --new` does it.
 The last line of the output is the path; the shell function of `imi shell-init` changes to it."""
 _WAIT_SECONDS = 600.0
 _RECOVERY_SECONDS = 30.0
@@ -42,27 +54,43 @@ class _CreateAction(Action):
     label = "New worktree"
     more = _MORE
     options = _OPTIONS
-    dialog_options = ("from", "branch")
+    dialog_options = ("start", "prompt", EDITS, PLAN, "from", "branch")
     makes_new = True
     returns_path = True
     opens_worktree = True
 
     def refuse(self, context: Context, request: Request) -> None:
         self.wanted(context, request)
+        start = _start_request(request)
+        if start is not None:
+            _start_action().refuse(context, start)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
-        return _preview(context, self.wanted(context, request))
+        wanted, start = self.wanted(context, request), _start_request(request)
+        if start is None:
+            return _preview(context, wanted)
+        lines = [] if "," in str(start.text("program")) else _preview(context, wanted)[:2]
+        return [*lines, *_start_action().consequences(context, start)]
+
+    def writing_aids(self, context: Context, request: Request) -> WritingAids:
+        from imi_monitor.actions.runs import prompt_aids
+
+        return prompt_aids.of_repository(context)
 
     def choices(self, context: Context, name: str) -> list[str]:
         from imi_monitor.store import worktree_types
 
+        if name == "start":
+            return _start_action().choices(context, "program")
         if name != "type":
             return []
         return [kind.name for kind in worktree_types.list_types(context.connection) if kind.name != "review"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
-        wanted = self.wanted(context, request)
+        wanted, start = self.wanted(context, request), _start_request(request)
+        if start is not None:
+            return _start_action().run(context, start)
         agent = context.agent(request)
         give_up = time.monotonic() + _WAIT_SECONDS
         while True:
@@ -85,6 +113,28 @@ class _CreateAction(Action):
             source=request.text("from"),
             repo=request.text("repo"),
         )
+
+
+def _start_request(request: Request) -> Request | None:
+    """The request of `imi start`; None without --start."""
+    from imi_monitor.actions.action import Request as ActionRequest
+
+    given = [name for name in ("prompt", EDITS, PLAN) if name in request.values]
+    if request.text("start") is None:
+        if given:
+            raise UsageError(f"--{given[0]} needs --start PROGRAM", code="bad-option")
+        return None
+    passed = {name: request.values[name] for name in (*given, "from", "branch", "repo") if name in request.values}
+    new = f"{request.text('type') or request.verb}/{request.text('name') or ''}"
+    return ActionRequest("start", {**passed, "program": request.text("start"), "new": new})
+
+
+def _start_action() -> Action:
+    from imi_monitor.actions import find
+
+    found = find("start")
+    assert found is not None
+    return found
 
 
 class FeatAction(_CreateAction):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.action import Action, Argument, KeyChoice, Option, Outcome, Preview
-from imi_monitor.actions.runs import run_lookup
+from imi_monitor.actions.action import Action, Argument, KeyChoice, Option, Outcome, Preview, WritingAids
+from imi_monitor.actions.runs import prompt_aids, run_lookup
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import MOST_PROMPT, NO, YES
 from imi_monitor.model.text import safe
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.sources.agents.stream_reader import StreamReader
     from imi_monitor.store.runs import AskRow, RunRow
 
-_TEXT = Argument("text", "the text; several words are joined with spaces", rest=True)
+_TEXT = Argument("text", "the text; several words are joined with spaces", rest=True, multiline=True)
 _QUESTIONS = ("AskUserQuestion", "Question")
 _WORDS = {"y": YES, "yes": YES, "allow": YES, "n": NO, "no": NO, "deny": NO}
 
@@ -87,6 +87,9 @@ class SayAction(Action):
     requires = ("run",)
     dialog_options = ("text",)
     arguments = (run_lookup.RUN, _TEXT)
+
+    def writing_aids(self, context: Context, request: Request) -> WritingAids:
+        return prompt_aids.of_run(context, request.text("name"))
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         row = run_lookup.find_run(context, request.text("name"))

@@ -53,9 +53,10 @@ def make(context: Context, request: Request) -> MadeWorktree | None:
     kind, separator, name = new.partition("/")
     if not separator:
         raise UsageError("--new takes TYPE/NAME, such as feat/login", code="bad-option")
-    operation, about = _intend(context, kind, name)
+    passed = {word: value for word in ("from", "branch", "repo") if (value := request.text(word)) is not None}
+    operation, about = _intend(context, kind, name, request.text("repo"))
     try:
-        data = _run(context, "add", {"type": kind, "name": name})
+        data = _run(context, "add", {"type": kind, "name": name, **passed})
         found = find_existing(context, str(data["worktree_name"]))
     except ImiError:
         db.transact(context.connection, operations.finish, operation)
@@ -66,9 +67,9 @@ def make(context: Context, request: Request) -> MadeWorktree | None:
     return made
 
 
-def _intend(context: Context, kind: str, name: str) -> tuple[str, dict[str, object]]:
+def _intend(context: Context, kind: str, name: str, repo_given: str | None) -> tuple[str, dict[str, object]]:
     """Record that a worktree is about to be made for a run: if this process dies before there is a run, it is removed."""
-    repository = context.repository()
+    repository = context.repository(repo_given)
     before = [one.name for one in worktree_lookup.list_worktrees(context, repository)]
     data: dict[str, object] = {"wanted": name, "before": before, "common_dir": repository.common_dir}
     repo = context.repo_name(repository) or os.path.basename(repository.home)

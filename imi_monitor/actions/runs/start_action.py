@@ -6,10 +6,10 @@ import os
 import sys
 
 from imi_monitor import host
-from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome, WritingAids
 from imi_monitor.actions.claims import claim_action, claim_options, ownership
 from imi_monitor.actions.mcp import agent_servers
-from imi_monitor.actions.runs import fresh_session, run_lookup, run_worktree
+from imi_monitor.actions.runs import fresh_session, prompt_aids, run_lookup, run_worktree, several_start
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.git import layout
 from imi_monitor.model import names, price
@@ -66,10 +66,11 @@ _OVER_BUDGET = Option(
 )
 _FRESH = Option("fresh", "with a new session that begins with what the last checkpoint says, not with the old session")
 _OPTIONS = (
-    Option("prompt", "what the agent is to do", value="TEXT", needed=True),
+    Option("prompt", "what the agent is to do", value="TEXT", needed=True, multiline=True),
     _PROMPT_FILE,
     Option("in", "the worktree to work in; default: the one around you", value="NAME", label="Worktree"),
     Option("new", "make a worktree for it first: feat/NAME, fix/NAME", value="TYPE/NAME", label="New worktree"),
+    Option("from", "start point of --new instead of the trunk", value="REF", label="Start from"),
     _WAY,
     Option("as", "the name of the agent; default: the program and the run's id", value="NAME", label="Agent"),
     Option("task", "the task of its claim", value="TASK"),
@@ -92,6 +93,10 @@ class StartAction(Action):
     examples = (
         ('imi start claude --new feat/login --prompt "write the login page"', "make a worktree and start Claude in it"),
         ("imi start codex --in fix-bug --prompt-file task.md", "start Codex with a prompt from a file"),
+        (
+            'imi start claude,codex --new feat/login --prompt "write the login page"',
+            "start both with one prompt, in feat-login-claude and feat-login-codex",
+        ),
         ("imi start --continue 1b2c3d4e", "resume the session of an interrupted run"),
     )
     help = "start an agent with a prompt"
@@ -100,14 +105,21 @@ class StartAction(Action):
         " claimed for it until it ends. Inside of tmux or Zellij it has its own screen in a new window or tab (`imi attach`"
         " goes there), else it runs without a terminal; it goes on whatever happens to imi. `imi runs` shows what it does,"
         " `imi answer` answers its questions, `imi logs -f` follows it. More than `runs.at_once` agents"
-        " wait in the queue. Words behind -- go to the program unchanged; only there it can be allowed everything."
+        " wait in the queue. Several programs (claude,codex) with --new work on one prompt, each in a worktree of its own;"
+        " `imi compare` shows what they made of it, `imi keep` keeps one."
+        " Words behind -- go to the program unchanged; only there it can be allowed everything."
     )
     key = "greater_than_sign"
     worktree_option = "in"
     requires = ("folder",)
     dialog_options = ("program", "prompt", "model", EDITS, PLAN)
     arguments = (
-        Argument("program", f"the agent program: {', '.join(providers.NAMES)}", optional=True, choices=providers.NAMES),
+        Argument(
+            "program",
+            f"the agent program: {', '.join(providers.NAMES)}; with --new several: claude,codex",
+            optional=True,
+            choices=providers.NAMES,
+        ),
         Argument("flags", "arguments for the program, after --", optional=True, rest=True),
     )
     options = _OPTIONS
@@ -120,17 +132,24 @@ class StartAction(Action):
         installed = [one for one in providers.NAMES if programs.find(one) is not None]
         return installed or list(providers.NAMES)  # the refusal says how to install the chosen one
 
+    def writing_aids(self, context: Context, request: Request) -> WritingAids:
+        return prompt_aids.of_worktree(context, request)
+
     def refuse(self, context: Context, request: Request) -> None:
         if "continue" in request.values:
             return
         name = request.text("program")
         if name is None:
             raise UsageError(f"imi start needs a program: one of {', '.join(providers.NAMES)}", code="missing")
-        _look(context, request, name)
+        for one in several_start.requests_of(request):
+            _look(context, one, str(one.text("program")))
         if request.text("prompt") is None and request.text("prompt-file") is None:
             raise UsageError("give the agent something to do: --prompt TEXT or --prompt-file FILE", code="no-prompt")
 
     def consequences(self, context: Context, request: Request) -> list[str]:
+        requests = several_start.requests_of(request)
+        if len(requests) > 1:
+            return several_start.consequences(requests, lambda one: self.consequences(context, one))
         new = request.text("new")
         found = run_worktree.find(context, request) if new is None else None
         where = (
@@ -149,7 +168,10 @@ class StartAction(Action):
         self.refuse(context, request)
         prompt = _prompt(request)
         assert prompt is not None
-        return _start(context, request, str(request.text("program")), prompt)
+        requests = several_start.requests_of(request)
+        if len(requests) > 1:
+            return several_start.run_all(requests, lambda one: _start(context, one, str(one.text("program")), prompt))
+        return _start(context, request, str(requests[0].text("program")), prompt)
 
 
 class ResumeAction(Action):
@@ -165,8 +187,17 @@ class ResumeAction(Action):
     in_menus = True
     requires = ("folder",)
     arguments = (run_lookup.MAYBE_RUN,)
-    options = (Option("prompt", "what to do next", value="TEXT"), _PROMPT_FILE, _WAY, _FRESH, _OVER_BUDGET)
+    options = (
+        Option("prompt", "what to do next", value="TEXT", multiline=True),
+        _PROMPT_FILE,
+        _WAY,
+        _FRESH,
+        _OVER_BUDGET,
+    )
     dialog_options = ("prompt", "fresh")
+
+    def writing_aids(self, context: Context, request: Request) -> WritingAids:
+        return prompt_aids.of_run(context, request.text("name"))
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         fresh = request.flag("fresh")
@@ -346,6 +377,7 @@ def _begin(
         resumed_from=before.id if before else None,
         parent=os.environ.get(RUN_VARIABLE),
         operation=operation,
+        group=request.text("group") or (several_start.group_of(before) if before else None),
     )
     if request.flag("over-budget"):
         day_budget.grant(context.connection, context.settings)

@@ -21,7 +21,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 from textual.widgets.button import ButtonVariant
 
-from imi_monitor.actions.action import Action, Outcome, Preview, Suggestions, refusal_kinds
+from imi_monitor.actions.action import Action, Outcome, Preview, Suggestions, WritingAids, refusal_kinds
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
@@ -153,6 +153,8 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
         override.display, override.visible = type(self._action).override is not Action.override, False
         self._focus_harmless()
         self._offer_choices()
+        if any(field.multiline for field in self.form.fields):
+            self._offer_aids()
         self._update_preview()
 
     def _focus_harmless(self) -> None:
@@ -200,6 +202,21 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             if field.suggested:
                 self._offer_suggestions(field.name)
         self._submit_if_asked()
+
+    @work
+    async def _offer_aids(self) -> None:
+        """Offer earlier texts and files beside the editors; without them a text is written all the same."""
+        found = await asyncio.to_thread(run_query, lambda _: self._writing_aids(), lambda: False)
+        if is_alive(self) and isinstance(found, WritingAids):
+            for field in self.form.fields:
+                if field.multiline:
+                    self.form.aid(field.name, found)
+
+    def _writing_aids(self) -> WritingAids | None:
+        target = self._targets[0]
+        with target.open_context() as context:
+            context.cancelled = lambda: not is_alive(self)
+            return self._action.writing_aids(context, target.request(self._action, dict(self._values)))
 
     @work
     async def _offer_suggestions(self, name: str) -> None:

@@ -17,11 +17,17 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from imi_monitor.actions.action import Action, Argument, Option, Suggestions
+from imi_monitor.actions.action import Action, Argument, Option, Suggestions, WritingAids
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.ui.dialogs.suggestion_list import SearchField, SuggestionList
 from imi_monitor.ui.widgets.form_inputs import ChoiceInput, FormInput, TextField, TickBox
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+NONE = "none"  # of the listed values
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,8 @@ class FormField:
     number: bool = False
     chosen: bool = False  # one of few known values
     suggested: bool = False  # with a list to choose from below it
+    multiline: bool = False  # an editor of several lines
+    listed: bool = False  # chosen, or none
     overrides: tuple[str, ...] = ()  # shown after a refusal of one of these kinds
     goes_with: tuple[str, ...] = ()  # shown while one of these flags is ticked
 
@@ -62,6 +70,7 @@ def _argument_field(action: Action, argument: Argument) -> FormField:
         first=argument.rest,
         chosen=chosen,
         suggested=argument.suggested,
+        multiline=argument.multiline,
     )
 
 
@@ -76,6 +85,9 @@ def _option_field(option: Option) -> FormField:
         number=option.number,
         overrides=option.overrides,
         goes_with=option.goes_with,
+        multiline=option.multiline,
+        chosen=option.listed,
+        listed=option.listed,
     )
 
 
@@ -101,7 +113,7 @@ class Form(Vertical):
 
     def compose(self) -> ComposeResult:
         for field in self.fields:
-            row = Horizontal(classes="field", id=f"field-{field.name}")
+            row = Horizontal(classes="field -tall" if field.multiline else "field", id=f"field-{field.name}")
             row.display = field.name in self._shown
             with row:
                 if not field.flag:
@@ -109,14 +121,27 @@ class Form(Vertical):
                 yield self._make_input(field)
             if field.suggested:
                 yield SuggestionList(f"suggest-{field.name}")
+            if field.multiline:
+                yield self._prompt_widgets().FileMatches(id=f"files-{field.name}")
+
+    @staticmethod
+    def _prompt_widgets() -> ModuleType:
+        from imi_monitor.ui.widgets import prompt_field  # imports Textual's editor, which few dialogs need
+
+        return prompt_field
 
     def _make_input(self, field: FormField) -> Widget:
         name = f"ask-{field.name}"
+        if field.multiline:
+            made: Widget = self._prompt_widgets().PromptField(
+                f"{field.hint}; alt+⏎ a new line, ↑ an earlier one, @ a file", name
+            )
+            return made
         if field.flag:
             return TickBox(field.label, id=name)
         if field.suggested:
             return SearchField(field.hint, name)
-        return ChoiceInput(id=name) if field.chosen else TextField(field.hint, name)
+        return ChoiceInput(id=name, several=field.listed) if field.chosen else TextField(field.hint, name)
 
     def _input(self, field: FormField) -> Widget:
         return self.query_one(f"#ask-{field.name}")
@@ -124,11 +149,12 @@ class Form(Vertical):
     @property
     def missing(self) -> FormField | None:
         """The first required field that is empty."""
-        return next((field for field in self.fields if field.required and not self._text(field)), None)
+        asked = (field for field in self.fields if field.required and field.name in self._shown)
+        return next((field for field in asked if not self._text(field)), None)
 
     def first(self) -> Widget | None:
         """Return the input of the first required field to type in, else of the first required one."""
-        wanted = (field for field in self.fields if field.required or field.first)
+        wanted = (field for field in self.fields if (field.required or field.first) and field.name in self._shown)
         required = sorted(wanted, key=lambda field: field.chosen)
         return self._input(required[0]) if required else None
 
@@ -142,7 +168,12 @@ class Form(Vertical):
 
     def offer(self, name: str, values: list[str]) -> None:
         """Set the values a field can have."""
-        self.query_one(f"#ask-{name}", ChoiceInput).offer(values)
+        listed = any(field.name == name and field.listed for field in self.fields)
+        self.query_one(f"#ask-{name}", ChoiceInput).offer([NONE, *values] if listed else values)
+
+    def aid(self, name: str, found: WritingAids) -> None:
+        """Set what the editor of a field offers."""
+        self.query_one(f"#ask-{name}", self._prompt_widgets().PromptField).aid(found.earlier, found.files)
 
     def suggest(self, name: str, found: Suggestions) -> None:
         """Set what is offered for a field."""
@@ -183,12 +214,19 @@ class Form(Vertical):
                 name.value = rest.lstrip()
 
     def _is_ticked(self, field: FormField) -> bool:
+        """Whether a box is ticked, or one of listed values is chosen."""
         widget = self._input(field)
+        if field.listed:
+            return bool(self._text(field))
         return isinstance(widget, TickBox) and widget.value
 
     def _text(self, field: FormField) -> str:
         widget = self._input(field)
+        if field.multiline:
+            return str(widget.value).strip()  # type: ignore[attr-defined]
         text = widget.value.strip() if isinstance(widget, (TextField, ChoiceInput)) else ""
+        if field.listed and text == NONE:
+            return ""
         return self._suggestions(field.name).resolve(text) if field.suggested else text
 
     def _value(self, field: FormField) -> object:
@@ -217,6 +255,21 @@ class Form(Vertical):
             self._take_type_from_name()
             self._update_rows()
         self.post_message(self.Changed())
+
+    def on_text_area_changed(self, event: Message) -> None:
+        event.stop()
+        self.post_message(self.Changed())
+
+    def on_prompt_field_prompt_submitted(self, event: Message) -> None:
+        self._input_submitted(event)
+
+    def on_prompt_field_file_mentioned(self, event: Message) -> None:
+        """Show the files below the editor whose text names one."""
+        event.stop()
+        widgets = self._prompt_widgets()
+        assert isinstance(event, widgets.PromptField.FileMentioned)
+        shown = self.query_one(f"#files-{event.field.removeprefix('ask-')}", widgets.FileMatches)
+        shown.show(event.found, event.at)
 
     @on(Input.Submitted)
     @on(FormInput.ValueSubmitted)

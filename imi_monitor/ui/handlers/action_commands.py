@@ -149,7 +149,7 @@ class ActionCommands:
         if action.opens_page:
             self._app.run_worker(self._app.worktree_commands.open_page(str(outcome.data["url"])), group="browse")
         name, path = outcome.data.get("worktree_name"), outcome.path
-        new = name if isinstance(name, str) and path is not None else None
+        new = name if isinstance(name, str) and (path is not None or action.makes_new) else None
         view = action.ends_in_view
         self._home.select_name(new, (lambda key: self._app.open_worktree_view(view, key)) if view else None)
         around = multiplexer.current()

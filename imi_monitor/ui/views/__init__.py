@@ -24,6 +24,7 @@ MODULES = (
     "imi_monitor.ui.views.trash_view",
     "imi_monitor.ui.views.board_view",
     "imi_monitor.ui.views.jobs_view",
+    "imi_monitor.ui.views.compare_view",
     "imi_monitor.ui.views.hosts_view",
     "imi_monitor.ui.views.events_view",
     "imi_monitor.ui.views.history_view",

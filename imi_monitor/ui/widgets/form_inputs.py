@@ -44,24 +44,31 @@ class FormInput(Widget, can_focus=True):
 class ChoiceInput(FormInput):
     """All values side by side, the chosen one marked: ← → choose, a click picks. Letters change nothing.
 
-    The line scrolls sideways where the values do not fit.
+    The line scrolls sideways where the values do not fit. With `several`, space marks values: then the value is `one,two`.
     """
 
     DEFAULT_CSS = """
     ChoiceInput { height: 1; width: 1fr; background: $boost; }
     ChoiceInput:focus { background: $primary 25%; }
     """
-    BINDINGS = [Binding("left", "step(-1)", "Previous", show=False), Binding("right", "step(1)", "Next", show=False)]
+    BINDINGS = [
+        Binding("left", "step(-1)", "Previous", show=False),
+        Binding("right", "step(1)", "Next", show=False),
+        Binding("space", "mark", "Mark", show=False),
+    ]
 
     at = reactive(0)
 
-    def __init__(self, values: Sequence[str] = (), *, id: str | None = None) -> None:
+    def __init__(self, values: Sequence[str] = (), *, id: str | None = None, several: bool = False) -> None:
         super().__init__(id=id)
         self._values = tuple(values)
+        self._several = several
+        self._marked: frozenset[str] = frozenset()
 
     @property
     def value(self) -> str:
-        return self._values[self.at] if self._values else ""
+        marked = [one for one in self._values if one in self._marked]
+        return ",".join(marked) or (self._values[self.at] if self._values else "")
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -82,6 +89,13 @@ class ChoiceInput(FormInput):
         if self._values:
             self.at = (self.at + by) % len(self._values)
 
+    def action_mark(self) -> None:
+        """Mark a value beside others; the first one stands for none of them."""
+        if self._several and self.at > 0:
+            self._marked ^= {self._values[self.at]}
+            self.refresh()
+            self.post_message(self.ValueChanged())
+
     def choose(self, value: str) -> None:
         """Mark one of the values."""
         self.at = self._values.index(value)
@@ -99,7 +113,10 @@ class ChoiceInput(FormInput):
         for index, value in list(enumerate(self._values))[self._first() :]:
             text = safe(value, 40)
             here = index == self.at
-            parts.append(Content.styled(f"‹{text}›", chosen) if here else Content.styled(f" {text} ", MUTED))
+            marked = value in self._marked
+            sign = "✓" if marked else " "
+            style = chosen if here else "bold $accent" if marked else MUTED
+            parts.append(Content.styled(f"{'‹' if here and not marked else sign}{text}{'›' if here else ' '}", style))
         return Content("").join(parts)
 
     def _places(self) -> list[tuple[int, int]]:
