@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,10 +23,12 @@ from imi_monitor import engine, host
 from imi_monitor.actions.context import Context
 from imi_monitor.cli.demo_world import DemoAgentLife, DemoWorld
 from imi_monitor.engine import Engine
-from imi_monitor.model import times
-from imi_monitor.model.snapshot import Snapshot, Worktree
+from imi_monitor.model import session_record, times
+from imi_monitor.model.agent import EXACT, RUNNING, Agent, SessionFacts, Truth
+from imi_monitor.model.run import RunVerdict
+from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.sources.files import change_coalescer
-from imi_monitor.store import claim_queue, db
+from imi_monitor.store import claim_queue, db, events, runs, session_writer
 from tests.helpers import set_clock
 from tests.limits import LIMIT
 from tests.ui import sample_snapshots
@@ -65,7 +68,9 @@ def shop() -> Shop:
         clock.ago(2400)
         world.act("claim", name="feat-ui", agent="gemini-2", task="T-9 dark theme")
         _wait(world, "codex-2", "feat-api")
-        return Shop(world, asyncio.run(_lived(world, clock)))
+        made = Shop(world, asyncio.run(_lived(world, clock)))
+        _start_together(world, clock)
+        return made
 
 
 def closed() -> None:
@@ -73,6 +78,48 @@ def closed() -> None:
     if shop.cache_info().currsize:
         shutil.rmtree(shop().world.folder, ignore_errors=True)
         shop.cache_clear()
+
+
+def _start_together(world: DemoWorld, clock: _Clock) -> None:
+    """Three runs with one prompt in the registry, one of which failed; for the view that compares them."""
+    places = (("claude", "feat-api"), ("codex", "fix-bug"), ("gemini", "feat-ui"))
+    with Context(world.trunk, database=world.database) as context:
+        for number, (program, tree) in enumerate(places, 1):
+            clock.ago(900)
+            values: dict[str, object] = {
+                "id": f"{number}{'a' * 7}-run",
+                "program": program,
+                "way": "task",
+                "agent_id": f"{program}-{number}",
+            }
+            values |= {"user": "ada", "session": f"s{number}", "repo_name": "shop", "worktree_name": tree}
+            values |= {"cwd": world.trunk, "folder": world.folder, "prompt": "let people pay by card"}
+            launch: dict[str, object] = {"group": "feat/payments", "mode": "ask", "model": None}
+            row = db.transact(context.connection, runs.insert, values, launch)
+            clock.ago(880)
+            ended = RunVerdict("failed" if program == "gemini" else "completed")
+            db.transact(context.connection, _begin, row)
+            clock.ago(900 - 240 * number)
+            db.transact(context.connection, runs.end, row, ended, 0)
+
+
+def _begin(connection: sqlite3.Connection, row: runs.RunRow) -> None:
+    taken = runs.take_next(connection, 9)
+    assert taken is not None and runs.mark_alive(connection, taken, 1, "1", "boot")
+    key = Key(row.host, str(row.repo_name), str(row.worktree_name))
+    truth = Truth(RUNNING, times.stamp(), "run", EXACT)
+    facts = SessionFacts(
+        tokens_in=31_000 * row.seq, tokens_out=4_000, cost_usd=0.42 if row.program == "claude" else None
+    )
+    agent = Agent(
+        f"{row.program}:{row.session}", row.program, row.agent_id, key, None, row.session, 1, "1", truth, facts
+    )
+    state = session_record.session_state(agent, row.host, "boot", times.now())
+    record = session_record.session_record(state, None, (), times.now(), lambda path, inside: None)
+    session_writer.record(connection, [record])
+    status = 1 if row.program == "codex" else 0
+    data: dict[str, object] = {"name": "test", "line": "make test", "status": status, "seconds": 20}
+    events.record(connection, "command.ended", row.repo_name, row.worktree_name, data=data)
 
 
 def _wait(world: DemoWorld, agent: str, worktree: str) -> None:

@@ -102,6 +102,12 @@ PICTURES = [
     Picture("view-session", sample_agents.at_work, keys=("down", "V"), kept=True),
     Picture("view-session-tools", sample_agents.at_work, size=MIDDLE, keys=("down", "V", "2", "enter"), kept=True),
     Picture("view-60-session", sample_agents.at_work, size=NARROW, keys=("down", "V"), kept=True),
+    # agents with one prompt, side by side; their worktree, agent and prompt in one dialog
+    Picture("view-compare", keys=("equals_sign",), real=True),
+    Picture("view-100-compare", size=MIDDLE, keys=("equals_sign",), real=True),
+    Picture("view-60-compare", size=NARROW, keys=("equals_sign",), real=True),
+    Picture("dialog-new-agent", keys=("n", *"payments", "tab", "right", "tab", *"read @ap"), real=True),
+    Picture("dialog-60-new-agent", size=NARROW, keys=("n", *"payments", "tab", "right", "tab", *"pay"), real=True),
     # views
     Picture("view-diff", keys=("d",), real=True),
     Picture("view-diff-trunk-light", theme=LIGHT, keys=("down", "d", "t"), real=True),

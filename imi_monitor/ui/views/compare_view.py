@@ -149,7 +149,7 @@ def cells_of(one: dict[str, Any]) -> dict[str, Content]:
         "lines": lines,
         "check": said,
         "tokens": Content(format_tokens(one["tokens"])),
-        "cost": Content(_NO_ANSWER if cost is None else f"${cost:.2f}"),
+        "cost": Content("$?" if cost is None else f"${cost:.2f}"),
         "unread": Content(unread),
         "same": Content(_NO_ANSWER if same is None else str(len(same))),
     }
