@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.runs.run_comparison import ComparedRun
 
 _COLUMNS = (
-    Column("Worktree", least=8, name=True),
+    Column("Worktree", least=20, name=True),
     Column("Program"),
     Column("State"),
     Column("For", right=True),
