@@ -75,10 +75,10 @@ def main(folder: str, window: bool = False) -> None:
 
 
 def _prompt_words(folder: str, before: "list[str]") -> "list[str]":
-    """The last words of the command line: those before the prompt, the last of them joined with it."""
+    """The last words of the command line: those before the prompt, the last of them joined with it; none: no prompt."""
     with open(f"{folder}/prompt.json", encoding="utf-8", errors="surrogateescape") as file:
         text = json.load(file)
-    if not text:
+    if not text or not before:  # without words before it the program reads it from the folder
         return []
     if len(os.fsencode(text)) > _LONGEST_ARGUMENT:
         with open(f"{folder}/prompt.txt", "w", encoding="utf-8", errors="surrogateescape") as file:

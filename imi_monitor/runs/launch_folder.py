@@ -215,6 +215,10 @@ class LaunchFolder:
 
     # -- input --------------------------------------------------------------------------------------------------------
 
+    def takes_messages(self) -> bool:
+        """Whether the agent, or the bridge to its server, reads the named pipe."""
+        return os.path.exists(self.file("in"))
+
     def send(self, messages: list[dict[str, object]]) -> None:
         """Send messages to the agent, in one piece each; Refused if it does not read."""
         self.send_next(lambda _: messages)

@@ -64,7 +64,9 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
 
 def _launch(connection: sqlite3.Connection, plan: RunPlan, made: str) -> dict[str, object]:
     """What the keeper reads, and what is needed to remove both folders if this process dies before their run is recorded."""
-    held = {"pipe": True} if plan.holder is None else {"holder": plan.holder, "prompt": plan.launch.prompt}
+    held: dict[str, object] = {"pipe": True}
+    if plan.holder is not None:
+        held = {"holder": plan.holder, "prompt": plan.launch.prompt, "pipe": plan.launch.pipe}
     me = host.identify_process(os.getpid())
     about = {"registry": run_upkeep.registry_of(connection), "run_folder": made, "starter": [me.pid, me.started]}
     return {"argv": plan.launch.argv, "cwd": plan.spec.cwd or made, **about, **held}

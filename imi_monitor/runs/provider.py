@@ -47,6 +47,7 @@ class Launch:
     env: dict[str, str] = field(default_factory=dict)  # what its environment needs, unless the user has set it
     prompt: tuple[str, ...] = ()  # in a window: the words before the prompt; the last is joined with it
     files: dict[str, str] = field(default_factory=dict)  # name -> text, in the launch folder
+    pipe: bool = False  # in a window: it takes messages, as one without a terminal does
 
 
 class Provider(Protocol):
@@ -102,6 +103,28 @@ def find_program(provider: Provider) -> str:
 def launch_of(provider: Provider, spec: Spec, way: str, folder: str) -> Launch:
     """How to start it in this way."""
     return provider.window(spec, folder) if way == WINDOW else provider.start(spec)
+
+
+def bridged(kind: str, spec: Spec, folder: str, **more: object) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The command line of the bridge between a program's server and the run's files, and the file that it reads."""
+    import os
+    import sys
+
+    from imi_monitor.fast import json_writer
+
+    plan: Message = {
+        "kind": kind,
+        "program": spec.program,
+        "mode": spec.mode,
+        "model": spec.model,
+        "flags": list(spec.flags),
+        "resumes": spec.resumes,
+        "tools": list(spec.tools),
+        **more,
+    }
+    # without the current folder among the places of modules: it is a worktree
+    argv = (sys.executable, "-P", "-m", "imi_monitor.runs.server_bridge", os.path.abspath(folder))
+    return argv, {"bridge.json": json_writer.dumps(plan)}
 
 
 def silent_reader() -> StreamReader:

@@ -6,11 +6,12 @@ import time
 
 from imi_monitor.model.agent import UNKNOWN, WAITING, WORKING
 from imi_monitor.model.errors import Refused
-from imi_monitor.runs import launch_folder, ways
+from imi_monitor.runs import launch_folder, providers, ways
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.runs.launch_folder import LaunchFolder
+    from imi_monitor.runs.provider import Message
     from imi_monitor.sources.agents.stream_reader import StreamReader
     from imi_monitor.store.runs import RunRow
 
@@ -21,9 +22,21 @@ _PROMPT = b'"UserPromptSubmit"'
 _POLL_SECONDS = 0.05
 
 
-def say(row: RunRow, read: StreamReader, text: str) -> None:
-    """Type a prompt and submit it; Refused if the program did not take it."""
+def answer(row: RunRow, ask: str, message: Message) -> None:
+    """Give the answer to the program's server, or to the hook that asked; Refused if it comes too late."""
     folder = launch_folder.folder_of(row.id)
+    if folder.takes_messages():
+        folder.send([message])
+    else:
+        folder.answer(ask, message)
+
+
+def say(row: RunRow, read: StreamReader, text: str) -> None:
+    """Send a prompt, or type and submit it; Refused if the program did not take it."""
+    folder = launch_folder.folder_of(row.id)
+    if folder.takes_messages():
+        folder.send(providers.by_name(row.program).say(read, text))
+        return
     _refuse_unknown(row, read)
     way, size = ways.of(folder), _size(folder)
     way.type(folder, text)
@@ -36,8 +49,14 @@ def say(row: RunRow, read: StreamReader, text: str) -> None:
 
 
 def interrupt(row: RunRow, read: StreamReader) -> None:
-    """Press escape; Refused if no turn runs."""
+    """End the turn, or press escape; Refused if no turn runs."""
     folder = launch_folder.folder_of(row.id)
+    if folder.takes_messages():
+        messages = providers.by_name(row.program).interrupt(read)
+        if not messages:
+            raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")
+        folder.send(messages)
+        return
     _refuse_unknown(row, read)
     if read.state not in WORKING:
         raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")

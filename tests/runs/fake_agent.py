@@ -552,6 +552,17 @@ class FakeAcp(FakeAgent):
         return message.get("method") == "session/cancel"
 
 
+def _with_screen(name: str, words: list[str]) -> Any:
+    """The program with a screen and a server that these arguments start; None for one on its standard streams."""
+    if not {"--listen", "--remote", "--port"} & set(words):
+        return None
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+    from tests.runs import fake_screens
+
+    return fake_screens.program(name, words)
+
+
 if __name__ == "__main__":
     programs = {"claude": FakeClaude if "-p" in sys.argv else FakeClaudeWindow, "codex": FakeCodex}
-    programs.get(sys.argv[1], FakeAcp)(sys.argv[2:]).serve()  # type: ignore[attr-defined]
+    made = _with_screen(sys.argv[1], sys.argv[2:]) or programs.get(sys.argv[1], FakeAcp)(sys.argv[2:])
+    made.serve()

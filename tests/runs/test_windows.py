@@ -15,7 +15,7 @@ from imi_monitor import host
 from tests.helpers import imi_argv, wait_for
 from tests.mux.multiplexer_kit import RunTmux, tmux_server
 from tests.mux.zellij_kit import MISSING, WHY, touch, zellij_session
-from tests.runs.run_kit import RunWorld, family, kill_followers
+from tests.runs.run_kit import RunWorld, family, install, kill_followers
 from tests.ui.pty_kit import Terminal
 
 
@@ -77,6 +77,54 @@ def test_an_answer_in_the_window_closes_the_question(world: RunWorld, tmux: RunT
     assert world.imi("answer", run, "no").code == 0
     world.wait(run, "idle")
     assert "allowed" in window(tmux) and "denied" in window(tmux)
+
+
+@pytest.mark.parametrize("program", ["codex", "opencode"])
+def test_a_program_with_a_server_is_followed_and_answered_beside_its_screen(
+    world: RunWorld, tmux: RunTmux, tmp_path: Path, program: str
+) -> None:
+    install(tmp_path / "bin", "opencode")
+    run = world.start("[[ask]]", program)
+    row = world.wait(run, "asks")
+    assert (row["way"], row["holder"]) == ("window", "tmux") and row["session"]
+    assert [one["text"].lower() for one in row["asks"]] == ["permission for bash touch x"]
+    wait_for(lambda: "May it run" in window(tmux))
+    assert world.imi("answer", run, "yes").code == 0
+    assert world.wait(run, "idle")["asks"] == []
+    wait_for(lambda: "allowed" in window(tmux))
+    assert world.imi("say", run, "[[ask]]").code == 0
+    first = world.wait(run, "asks")["asks"][0]["id"]
+    tmux("send-keys", "-t", ":1", "n")
+    world.wait(run, "idle")
+    wait_for(lambda: "denied" in window(tmux))
+    late = world.imi("answer", run, "yes", "--ask", first)
+    assert late.code == 1 and "too late" in late.err
+    tmux("send-keys", "-t", ":1", "-l", "[[slow]]\n")
+    world.wait(run, "works")
+    assert world.imi("interrupt", run).code == 0
+    world.wait(run, "idle")
+    assert world.imi("stop", run).code == 0
+    assert not family(run) and len(tmux("list-windows").splitlines()) == 1
+    world.wait(run, "completed", "cancelled")
+    again = str(world.imi("resume", run, "--prompt", "hi", "--json").data["id"])
+    assert world.wait(again, "idle")["session"] == row["session"]
+
+
+def test_a_screen_that_is_closed_ends_its_server(world: RunWorld, tmux: RunTmux) -> None:
+    run = world.start("[[ask]]", "codex")
+    world.wait(run, "asks")
+    place = next(Path(word.removeprefix("unix://")) for word in command_lines(run) if word.startswith("unix://"))
+    screen = next(pid for pid in family(run) if b"--remote" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
+    os.kill(screen, signal.SIGTERM)
+    world.wait(run, "crashed", "failed", "cancelled")
+    wait_for(lambda: not family(run))
+    assert not place.parent.exists()
+
+
+def command_lines(run: str) -> list[str]:
+    """All words of the command lines of a run's processes."""
+    found = (Path(f"/proc/{pid}/cmdline") for pid in family(run))
+    return [word for path in found if path.exists() for word in path.read_text().split("\0")]
 
 
 def test_a_follow_up_is_typed_and_a_turn_interrupted(world: RunWorld, tmux: RunTmux) -> None:
@@ -178,8 +226,8 @@ def test_a_task_is_taken_over_into_a_window(world: RunWorld, tmux: RunTmux) -> N
     assert "UserPromptSubmit" not in Path(world.folder(str(new["id"])).file("out")).read_text()
 
 
-def test_a_program_without_hooks_is_unknown_and_takes_no_keys(world: RunWorld, tmux: RunTmux) -> None:
-    run = world.start("hi", "codex")
+def test_flags_that_only_a_screen_takes_leave_its_state_unknown(world: RunWorld, tmux: RunTmux) -> None:
+    run = str(world.imi("start", "codex", "--prompt", "hi", "--json", "--", "--search").data["id"])
     assert world.wait(run, "unknown")["way"] == "window"
     refused = world.imi("say", run, "more")
     assert refused.code == 1 and "imi attach" in refused.err

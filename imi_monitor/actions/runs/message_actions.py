@@ -67,7 +67,7 @@ class AnswerAction(Action):
             raise _too_late(asked)
         try:
             if row.way == WINDOW:
-                folder.answer(asked.id, message)
+                window_input.answer(row, asked.id, message)
             else:
                 folder.send([message])
         except (ImiError, OSError):
@@ -126,7 +126,7 @@ class InterruptAction(Action):
         run_lookup.refuse_over(row)
         if row.way == WINDOW:
             window_input.interrupt(row, _read(row))
-            return Outcome([f"pressed escape in the window of {row.short}"], {"run": row.id})
+            return Outcome([f"interrupted {row.short} in its window"], {"run": row.id})
         messages = providers.by_name(row.program).interrupt(_read(row))
         if not messages:
             raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from imi_monitor.runs.provider import Provider
 
 NAMES = ("claude", "codex", "gemini", "opencode", "copilot")
-_OWN_PROTOCOL = ("claude", "codex")  # all others speak the Agent Client Protocol
+_OWN_MODULE = ("claude", "codex", "opencode")  # all others speak the Agent Client Protocol
 
 
 def by_name(name: str) -> Provider:
     """The provider of a program; UsageError if imi cannot start it."""
     if name not in NAMES:
         raise UsageError(f"imi cannot start {safe(name)!r}: use one of {', '.join(NAMES)}", code="unknown-program")
-    if name in _OWN_PROTOCOL:
+    if name in _OWN_MODULE:
         made: Provider = import_module(f"{__name__}.{name}").make()
         return made
     from imi_monitor.runs.providers import acp

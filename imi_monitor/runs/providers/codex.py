@@ -6,7 +6,7 @@ from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
-from imi_monitor.runs.provider import WINDOW, Launch, Message, Spec, silent_reader
+from imi_monitor.runs.provider import Launch, Message, Spec, bridged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _THREAD, _TURN = "imi-thread", "imi-turn"  # as in sources.agents.codex.stream, which only a follower imports
 _SANDBOX = {ASK: "workspace-write", EDITS: "workspace-write", PLAN: "read-only"}
+_SETTINGS = ("-c", "--config", "--enable", "--disable")
+UNOBSERVED = "imi/unobserved"  # as in sources.agents.codex.stream
 _DANGEROUS = ("danger-full-access", "--dangerously-bypass-approvals-and-sandbox", "--yolo")
 
 
@@ -48,16 +50,18 @@ class CodexProvider:
         return True  # its server says so when the thread is resumed
 
     def window(self, spec: Spec, folder: str) -> Launch:
+        dangerous = tuple(one for one in spec.flags if any(word in one for word in _DANGEROUS))
+        if _are_for_server(spec.flags):
+            argv, files = bridged("codex", spec, folder)
+            return Launch(argv, spec.resumes, dangerous=dangerous, files=files, pipe=True)
         resumes = ("resume", spec.resumes) if spec.resumes is not None else ()
         mode = ("-a", "on-request", "-s", _SANDBOX[spec.mode])
         model = ("--model", spec.model) if spec.model else ()
-        dangerous = tuple(one for one in spec.flags if any(word in one for word in _DANGEROUS))
         argv = (spec.program, *_tools(spec), *resumes, *mode, *model, *spec.flags)
-        return Launch(argv, spec.resumes, dangerous=dangerous, prompt=("--", ""))
+        unobserved = json_writer.dumps({"method": UNOBSERVED}) + "\n"
+        return Launch(argv, spec.resumes, dangerous=dangerous, prompt=("--", ""), files={"out": unobserved})
 
     def reader(self, way: str) -> StreamReader:
-        if way == WINDOW:
-            return silent_reader()
         from imi_monitor.sources.agents.codex.stream import CodexStream
 
         return CodexStream()
@@ -100,6 +104,17 @@ class CodexProvider:
 
     def finish(self) -> list[Message]:
         return []  # a server ends by a signal
+
+
+def _are_for_server(flags: tuple[str, ...]) -> bool:
+    """Whether its server takes these flags: all are settings. With others the screen has a server of its own, unobserved."""
+    words = iter(flags)
+    for word in words:
+        if word in _SETTINGS:
+            next(words, None)
+        elif word.partition("=")[0] not in _SETTINGS:
+            return False
+    return True
 
 
 def _tools(spec: Spec) -> tuple[str, ...]:

@@ -89,9 +89,8 @@ def _session_of_process(
     owners: dict[tuple[str, int | None], object] = {}
     for name, places in groups.items():
         group = [sightings[place] for place in places]
-        pid = next((one.pid for one in group if one.pid is not None), None)
-        if pid is not None and _is_alive(group) is not False:
-            owners[group[0].cli, pid] = name
+        if _is_alive(group) is not False:  # a server and its screen may both be named
+            owners |= {(one.cli, one.pid): name for one in group if one.pid is not None and one.alive is not False}
     return owners
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from imi_monitor.model import usage_limit
-from imi_monitor.model.agent import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, AgentEvent, SessionFacts, ToolCall
+from imi_monitor.model.agent import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    RUNNING,
+    UNKNOWN,
+    WAITING,
+    AgentEvent,
+    SessionFacts,
+    ToolCall,
+)
 from imi_monitor.model.run import NO, YES, Question
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.codex.record_types import Payload, command, content, error_text, finished, question
@@ -13,6 +23,7 @@ from imi_monitor.sources.agents.stream_reader import StreamReader
 
 THREAD_REQUEST = "imi-thread"  # the id of the request that starts or resumes the thread
 TURN_REQUEST = "imi-turn"
+UNOBSERVED = "imi/unobserved"  # imi's own record: the program in this window has no server that imi can ask
 _ENDS = {"completed": COMPLETED, "interrupted": CANCELLED, "failed": FAILED}
 _MESSAGES = {"userMessage": "prompt", "agentMessage": "message", "plan": "plan"}
 _TOOLS = ("commandExecution", "fileChange", "mcpToolCall", "webSearch")
@@ -53,6 +64,8 @@ class CodexStream(StreamReader):
             self._answered(record)
         elif "id" in record:
             self._ask(str(record["id"]), str(method), params, position, at)
+        elif method == UNOBSERVED:
+            self._state = UNKNOWN
         elif method == "serverRequest/resolved":
             self.close(str(params.get("requestId")))
         elif isinstance(method, str) and method in self._handlers:
@@ -68,7 +81,7 @@ class CodexStream(StreamReader):
 
     @property
     def turn_over(self) -> bool:
-        return self.turn is None and self._state is not None and self._state != RUNNING
+        return self.turn is None and self._state not in (None, RUNNING, UNKNOWN)
 
     @property
     def facts(self) -> SessionFacts:

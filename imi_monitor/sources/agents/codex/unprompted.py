@@ -40,6 +40,9 @@ class UnpromptedTerminals:
         for one in context.processes_of("codex"):
             if one.pid in taken or not context.is_watched(one.cwd) or not _HEADLESS.isdisjoint(one.argv[1:]):
                 continue
+            if "--remote" in one.argv:
+                yield from _of_remote_screen(one, {*threads, *locks.threads})
+                continue
             thread = next((held[pid] for pid in (one.pid, *one.family) if pid in held), None)
             found = self._evidence(one, thread, threads, context, daemon)
             if found is not None:
@@ -71,3 +74,10 @@ class UnpromptedTerminals:
             rows = index_rows(self._home, 1e12, [thread])
             self._recorded[thread] = not readable or any(row.path and os.path.exists(row.path) for row in rows)
         return self._recorded[thread]
+
+
+def _of_remote_screen(one: AgentProcess, threads: Set[str]) -> Iterator[Sighting]:
+    """The screen of a thread in the server of another process: its command line names it."""
+    thread = next((word for word in one.argv if word in threads), None)
+    if thread is not None:
+        yield Sighting("codex", thread, one.cwd, one.pid, one.started, True)

@@ -42,6 +42,10 @@ class WebSocket:
     def close(self) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        """For `select`: a message may have come in."""
+        return self._socket.fileno()
+
     def __del__(self) -> None:
         self._socket.close()
 

@@ -62,7 +62,7 @@ def _step_evidence(last: OpenCodeMessage) -> Evidence:
         return _evidence(
             _working(last), max(last.created, *_ended(last.parts), 0), "a step that has not ended", detail=detail
         )
-    tool = _tool(part)
+    tool = tool_of(part)
     if tool.name in _ASKING and _status(part) == "running":
         return _evidence(WAITING, _began(part), f"the tool {tool.name} is open", detail=_ASKING[tool.name], tool=tool)
     may_wait = frozenset({WAITING}) if _status(part) == "running" else frozenset[str]()
@@ -140,7 +140,7 @@ def _part_events(part: MessagePart) -> Iterator[AgentEvent]:
     elif part.kind == "compaction":
         yield AgentEvent("compacted", part.id, _at(part.created))
     elif part.kind == "tool" and _status(part) != "pending":
-        tool = _tool(part)
+        tool = tool_of(part)
         yield AgentEvent("tool_started", f"{part.id}:started", _at(_began(part)), tool=tool)
         if _status(part) in ("completed", "error"):
             ok = _status(part) == "completed"
@@ -190,7 +190,7 @@ def _status(part: MessagePart) -> str | None:
     return fields.text(part.state.get("status"))
 
 
-def _tool(part: MessagePart) -> ToolCall:
+def tool_of(part: MessagePart) -> ToolCall:
     given = fields.table(part.state.get("input"))
     target = next((text for name in _TARGETS for text in [fields.text(given.get(name))] if text), None)
     name = fields.text(part.data.get("tool"), 100) or "tool"
