@@ -24,6 +24,7 @@ from typing import Any
 
 from tests.runs.fake_agent import FakeAgent, FakeCodex, Record
 
+_LIMIT = 600.0  # seconds in which a test has ended
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
@@ -211,7 +212,7 @@ class FakeOpencode(FakeAgent):
         while True:
             if text:
                 self.run_turn(text)
-            text = str(self.given.get().get("prompt") or "")
+            text = str(self.given.get(timeout=_LIMIT).get("prompt") or "")
 
     def read_keys(self) -> None:
         typed = ""
@@ -282,7 +283,7 @@ class FakeOpencode(FakeAgent):
         self.asked = [one]
         show(f"May it run {command}?")
         self.emit("permission.asked", **one)
-        while (given := self.given.get()).get("id") != one["id"]:
+        while (given := self.given.get(timeout=_LIMIT)).get("id") != one["id"]:
             pass
         self.asked = []
         self.emit("permission.replied", requestID=one["id"], reply=given["reply"])
@@ -360,7 +361,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         mine.put({"type": "server.connected", "properties": {}})
         while True:
-            self.wfile.write(f"data: {json.dumps(mine.get())}\n\n".encode())
+            self.wfile.write(f"data: {json.dumps(mine.get(timeout=_LIMIT))}\n\n".encode())
             self.wfile.flush()
 
 
