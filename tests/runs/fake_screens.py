@@ -33,6 +33,7 @@ class Frames:
 
     def __init__(self, connection: socket.socket, masks: bool) -> None:
         self.connection, self._masks, self._data = connection, masks, b""
+        connection.settimeout(_LIMIT)
 
     def fileno(self) -> int:
         return self.connection.fileno()
