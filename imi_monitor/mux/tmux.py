@@ -186,6 +186,11 @@ def press(server: str, pane: str, key: str) -> None:
     run_multiplexer("tmux", "-S", server, "send-keys", "-t", pane, key)
 
 
+def read_screen(server: str, pane: str) -> str:
+    """Return what the pane shows, as plain text."""
+    return run_multiplexer("tmux", "-S", server, "capture-pane", "-p", "-t", pane)
+
+
 def _escape(text: str) -> str:
     """Escape tmux formats: `#(…)` in a window name or a start folder runs a shell command."""
     return _literal(text.replace("#", "##"))

@@ -43,6 +43,13 @@ class ZellijSessionCommands:
         self._refuse_older()
         self._act("send-keys", "--pane-id", pane, key)
 
+    def read_screen(self, pane: str) -> str:
+        """Return what the pane shows, as plain text."""
+        self._refuse_older()
+        return run_multiplexer(
+            "zellij", "--session", self.name, "action", "dump-screen", "--pane-id", pane, env=self._env
+        )
+
     @property
     def version(self) -> zellij.Version:
         if self._version is None:

@@ -57,6 +57,7 @@ class Provider(Protocol):
     install: str  # how to install it, for a sentence
     has_window: bool
     reports_cost: bool  # in money
+    interrupt_presses: int  # of escape, in a window that takes no messages
 
     def start(self, spec: Spec) -> Launch:
         """How to start it. Refused when `spec.resumes` names a session that cannot be taken up."""
@@ -125,9 +126,3 @@ def bridged(kind: str, spec: Spec, folder: str, **more: object) -> tuple[tuple[s
     # without the current folder among the places of modules: it is a worktree
     argv = (sys.executable, "-P", "-m", "imi_monitor.runs.server_bridge", os.path.abspath(folder))
     return argv, {"bridge.json": json_writer.dumps(plan)}
-
-
-def silent_reader() -> StreamReader:
-    from imi_monitor.sources.agents.silent_stream import SilentStream
-
-    return SilentStream()

@@ -40,12 +40,15 @@ class BridgeFailed(Exception):
 class ServerBridge:
     """Subclasses start the server and carry its messages."""
 
+    pause: float | None = None  # seconds after which `receive` is called at the latest
+
     def __init__(self, folder: LaunchFolder, plan: Message, words: list[str]) -> None:
         self.folder, self.plan, self.words = folder, plan, words
         self.screen: subprocess.Popen[bytes] | None = None
         self._out = os.open(folder.file("out"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         # for reading and writing, so that it never ends
-        self._pipe = os.open(folder.file("in"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        named = folder.file("in") if folder.takes_messages() else None
+        self._pipe = None if named is None else os.open(named, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._rest = b""
 
     def run(self) -> int:
@@ -90,8 +93,8 @@ class ServerBridge:
         while self.screen is None or self.screen.poll() is None:
             if self.screen is not None and ended is None:
                 ended = _watch_end(self.screen.pid)
-            watched = [self._pipe, *self.sources(), *([] if ended is None else [ended])]
-            select.select(watched, [], [], None if ended is not None else _WATCH_SECONDS)
+            watched = [*self.sources(), *(one for one in (self._pipe, ended) if one is not None)]
+            select.select(watched, [], [], self.pause if ended is not None else _WATCH_SECONDS)
             for message in self._given():
                 self.send(message)
             self.receive()
@@ -100,6 +103,8 @@ class ServerBridge:
 
     def _given(self) -> Iterator[Message]:
         """The messages of imi that have come in."""
+        if self._pipe is None:
+            return
         with suppress(BlockingIOError):
             while data := os.read(self._pipe, 1 << 16):
                 self._rest += data
@@ -228,6 +233,10 @@ def main(path: str, words: list[str]) -> int:
         from imi_monitor.runs.opencode_bridge import OpencodeBridge
 
         kind = OpencodeBridge
+    elif plan["kind"] == "screen":
+        from imi_monitor.runs.screen_bridge import ScreenBridge
+
+        kind = ScreenBridge
     bridge = kind(folder, plan, words)
 
     def stop(number: int, frame: object) -> None:

@@ -6,7 +6,7 @@ import time
 
 from imi_monitor.model.agent import UNKNOWN, WAITING, WORKING
 from imi_monitor.model.errors import Refused
-from imi_monitor.runs import launch_folder, providers, ways
+from imi_monitor.runs import launch_folder, providers, screen_dialog, ways
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,17 +18,38 @@ if TYPE_CHECKING:
 _BEFORE_ENTER = 0.5  # seconds; programs take an enter that comes at once for a part of the text
 _TAKEN_SECONDS = 3.0
 _TRIES = 2
-_PROMPT = b'"UserPromptSubmit"'
+_PROMPTS = (b'"UserPromptSubmit"', b'"kind": "prompt"')
+_SUCCESSION = 0.15  # seconds between two presses of a key that belong together
 _POLL_SECONDS = 0.05
 
 
 def answer(row: RunRow, ask: str, message: Message) -> None:
-    """Give the answer to the program's server, or to the hook that asked; Refused if it comes too late."""
+    """Give the answer to the program's server, to the hook that asked, or by a key; Refused if it comes too late."""
     folder = launch_folder.folder_of(row.id)
     if folder.takes_messages():
         folder.send([message])
+    elif "key" in message:
+        _press_answer(row, folder, str(message["key"]), str(message["dialog"]))
     else:
         folder.answer(ask, message)
+
+
+def _press_answer(row: RunRow, folder: LaunchFolder, key: str, asked: str) -> None:
+    """Press a key if the terminal still shows this dialog, and see to it that it is gone then."""
+    way = ways.of(folder)
+
+    def is_shown() -> bool:
+        dialog = screen_dialog.find(way.screen(folder))
+        return dialog is not None and dialog.text == asked
+
+    if not is_shown():
+        raise Refused("too late: its window does not show this question any more", code="too-late")
+    way.press(folder, key)
+    until = time.monotonic() + _TAKEN_SECONDS
+    while is_shown():
+        if time.monotonic() > until:
+            raise Refused(f"its window still shows the question: look with `imi attach {row.short}`", code="not-taken")
+        time.sleep(_POLL_SECONDS)
 
 
 def say(row: RunRow, read: StreamReader, text: str) -> None:
@@ -60,7 +81,10 @@ def interrupt(row: RunRow, read: StreamReader) -> None:
     _refuse_unknown(row, read)
     if read.state not in WORKING:
         raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")
-    ways.of(folder).press(folder, "Escape")
+    way = ways.of(folder)
+    for number in range(providers.by_name(row.program).interrupt_presses):
+        time.sleep(_SUCCESSION if number else 0)
+        way.press(folder, "Escape")
 
 
 def _refuse_unknown(row: RunRow, read: StreamReader) -> None:
@@ -83,7 +107,7 @@ def _size(folder: LaunchFolder) -> int:
 def _took(folder: LaunchFolder, position: int) -> bool:
     """Whether the program reports a new prompt after this place of its output."""
     until = time.monotonic() + _TAKEN_SECONDS
-    while _PROMPT not in folder.read_output(position, 1 << 20):
+    while not any(sign in folder.read_output(position, 1 << 20) for sign in _PROMPTS):
         if time.monotonic() > until:
             return False
         time.sleep(_POLL_SECONDS)

@@ -10,7 +10,7 @@ from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
 from imi_monitor.model.text import safe
-from imi_monitor.runs.provider import WINDOW, Launch, Message, Spec, silent_reader
+from imi_monitor.runs.provider import WINDOW, Launch, Message, Spec, bridged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +23,15 @@ _WANTED = {YES: "allow_once", NO: "reject_once"}
 
 @dataclass(frozen=True, slots=True)
 class OwnScreen:
-    """The options of its own screen: before the prompt, of a session to take up, of a new session's id."""
+    """The options of its own screen: before the prompt, of a session to take up, of a new session's id.
+
+    `presses`: how often escape is pressed to end a turn.
+    """
 
     prompt: str
     resume: str
     session: str = ""
+    presses: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +65,13 @@ PROGRAMS = {
         ("acp",),
         # without a setting of its own it asks for nothing
         env={"OPENCODE_PERMISSION": '{"edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"}'},
-        window=OwnScreen("--prompt=", "--session"),
     ),
     "copilot": AcpProgram(
         "npm install -g @github/copilot",
         ("--acp",),
         model="--model",
         dangerous=("--allow-all-tools", "--allow-all-paths", "--yolo", "--allow-all"),
+        window=OwnScreen("--interactive=", "--session-id", "--session-id", presses=2),
     ),
 }
 
@@ -83,6 +87,7 @@ class AcpProvider:
         self.name = name
         self.install = program.install
         self.has_window = program.window is not None
+        self.interrupt_presses = program.window.presses if program.window is not None else 1
         self._program = program
 
     def start(self, spec: Spec) -> Launch:
@@ -110,12 +115,16 @@ class AcpProvider:
         resumes = (own.resume, spec.resumes) if spec.resumes is not None else ()
         known = (own.session, spec.session) if own.session and not resumes else ()
         session = spec.resumes or (spec.session if own.session else None)
-        argv = (spec.program, *resumes, *known, *options)
-        return Launch(argv, session, dangerous=task.dangerous, env=task.env, prompt=(own.prompt,))
+        argv, files = bridged(
+            "screen", spec, folder, cli=self.name, argv=[spec.program, *resumes, *known, *options], session=session
+        )
+        return Launch(argv, session, dangerous=task.dangerous, env=task.env, prompt=(own.prompt,), files=files)
 
     def reader(self, way: str) -> StreamReader:
         if way == WINDOW:
-            return silent_reader()
+            from imi_monitor.sources.agents.screen_stream import ScreenStream
+
+            return ScreenStream()
         from imi_monitor.sources.agents.acp_stream import AcpStream
 
         return AcpStream()
@@ -135,6 +144,8 @@ class AcpProvider:
         return [_request(_OPEN, "session/load", {**wanted, "sessionId": spec.resumes})]
 
     def answer(self, record: Message, text: str) -> Message:
+        if "seen" in record:
+            return _keys(self.name, record["seen"], text)
         params = record.get("params")
         options = params.get("options") if isinstance(params, dict) else None
         if not isinstance(options, list):
@@ -165,6 +176,24 @@ class AcpProvider:
 
     def finish(self) -> list[Message]:
         return []  # it ends with its input, which the agent itself holds open, or by a signal
+
+
+def _keys(name: str, seen: object, text: str) -> Message:
+    """The key that answers the dialog on its screen, and the text of that dialog."""
+    asked = seen.get("ask") if isinstance(seen, dict) else None
+    choices = [str(one) for one in asked.get("choices") or ()] if isinstance(asked, dict) else []
+    if not isinstance(asked, dict) or not choices:
+        raise Refused("its question cannot be read any more: answer it in the program", code="no-question")
+    if text in (YES, NO):
+        key = "1" if text == YES else "Escape"
+    elif text in choices:
+        key = str(choices.index(text) + 1)
+    elif text.isdecimal() and 0 < int(text[:3]) <= len(choices):
+        key = text
+    else:
+        shown = ", ".join(f"{number} ({safe(one, 60)})" for number, one in enumerate(choices, 1))
+        raise UsageError(f"{name} takes yes, no, or the number of one of its choices: {shown}", code="bad-answer")
+    return {"key": key, "dialog": asked.get("text")}
 
 
 def _acp(read: StreamReader) -> AcpStream:

@@ -57,6 +57,7 @@ class ClaudeProvider:
     name = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
     has_window = True
+    interrupt_presses = 1
     reports_cost = True
 
     def start(self, spec: Spec) -> Launch:

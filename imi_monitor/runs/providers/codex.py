@@ -27,6 +27,7 @@ class CodexProvider:
     name = "codex"
     install = "npm install -g @openai/codex"
     has_window = True
+    interrupt_presses = 1
     reports_cost = False
 
     def start(self, spec: Spec) -> Launch:

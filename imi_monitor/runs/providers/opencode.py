@@ -5,7 +5,7 @@ from __future__ import annotations
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.run import NO, YES
 from imi_monitor.runs.provider import WINDOW, Launch, Message, Spec, bridged
-from imi_monitor.runs.providers.acp import PROGRAMS, AcpProvider
+from imi_monitor.runs.providers.acp import PROGRAMS, AcpProgram, AcpProvider
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,14 +19,17 @@ def make() -> OpencodeProvider:
 
 
 class OpencodeProvider(AcpProvider):
+    def __init__(self, name: str, program: AcpProgram) -> None:
+        super().__init__(name, program)
+        self.has_window = True
+
     def window(self, spec: Spec, folder: str) -> Launch:
-        plain = super().window(spec, folder)
-        argv, files = bridged("opencode", spec, folder, argv=list(plain.argv))
+        task = self.start(spec)  # refuses what it cannot do
         # its screen does not submit a prompt for a session that it takes up: the bridge sends that one
-        prompt = () if spec.resumes is not None else plain.prompt
-        return Launch(
-            argv, spec.resumes, env=plain.env, prompt=prompt, files=files, pipe=True, dangerous=plain.dangerous
-        )
+        resumes = () if spec.resumes is None else ("--session", spec.resumes)
+        prompt = () if spec.resumes is not None else ("--prompt=",)
+        argv, files = bridged("opencode", spec, folder, argv=[spec.program, *resumes, *spec.flags])
+        return Launch(argv, spec.resumes, env=task.env, prompt=prompt, files=files, pipe=True, dangerous=task.dangerous)
 
     def reader(self, way: str) -> StreamReader:
         if way != WINDOW:

@@ -43,7 +43,10 @@ class Way(Protocol):
         """Paste a text; nothing is submitted."""
 
     def press(self, folder: LaunchFolder, key: str) -> None:
-        """Press `Enter` or `Escape`."""
+        """Press `Enter`, `Escape` or a digit."""
+
+    def screen(self, folder: LaunchFolder) -> str:
+        """What the terminal shows; Refused if its holder does not say."""
 
 
 def by_name(name: str) -> Way:

@@ -41,7 +41,10 @@ class DtachWay:
         _dtach(folder, "-p", _SOCKET, given=_PASTE.format(text))
 
     def press(self, folder: LaunchFolder, key: str) -> None:
-        _dtach(folder, "-p", _SOCKET, given=_KEYS[key])
+        _dtach(folder, "-p", _SOCKET, given=_KEYS.get(key, key))
+
+    def screen(self, folder: LaunchFolder) -> str:
+        raise Refused("dtach does not keep what its terminal shows", code="no-screen")
 
 
 def _program() -> str:

@@ -43,6 +43,9 @@ class TmuxWay:
     def press(self, folder: LaunchFolder, key: str) -> None:
         tmux.press(*_place(folder), key)
 
+    def screen(self, folder: LaunchFolder) -> str:
+        return tmux.read_screen(*_place(folder))
+
 
 def _place(folder: LaunchFolder) -> tuple[str, str]:
     """The socket of the server, and the pane."""

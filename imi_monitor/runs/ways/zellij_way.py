@@ -46,6 +46,10 @@ class ZellijWay:
         session, pane = _place(folder)
         session.press(pane, "Esc" if key == "Escape" else key)
 
+    def screen(self, folder: LaunchFolder) -> str:
+        session, pane = _place(folder)
+        return session.read_screen(pane)
+
 
 def _place(folder: LaunchFolder) -> tuple[ZellijSessionCommands, str]:
     place = folder.place()
