@@ -95,7 +95,7 @@ class ScreenBridge(ServerBridge):
             tool = agent.truth.tool
             self._ask = {
                 "id": f"screen-{self._asks}",
-                "tool": tool.name if tool is not None else "dialog",
+                "tool": tool.name if tool is not None else None,
                 "text": dialog.text,
                 "choices": list(dialog.choices),
             }

@@ -18,6 +18,7 @@ import threading
 import tty
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, Queue
 from typing import Any
@@ -366,10 +367,64 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
 
 
+class FakeCopilot(FakeAgent):
+    """`copilot --session-id ID --interactive=TEXT`: its screen, and the files in which it records its session."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__()
+        self.session = words[words.index("--session-id") + 1]
+        self.prompt = next((word.removeprefix("--interactive=") for word in words if word.startswith("--i")), "")
+        home = os.path.join(os.environ["HOME"], ".copilot")
+        self.folder = os.path.join(home, "session-state", self.session)
+        os.makedirs(self.folder)
+        for path, text in (
+            (f"{home}/config.json", json.dumps({"trustedFolders": [os.getcwd()]})),
+            (f"{self.folder}/workspace.yaml", f"cwd: {os.getcwd()}\n"),
+            (f"{self.folder}/inuse.{os.getpid()}.lock", ""),
+        ):
+            with open(path, "w") as file:
+                file.write(text)
+
+    def serve(self) -> None:
+        tty.setcbreak(0)
+        self.event("session.start", version=1, context={"cwd": os.getcwd()})
+        text = self.prompt
+        while True:
+            if text:
+                self.event("user.message", content=text)
+                self.event("assistant.turn_start", turnId="0")
+                self.act(text)
+                self.event("assistant.turn_end", turnId="0")
+            text = os.read(0, 1 << 16).decode().strip("\r\n")
+
+    def event(self, kind: str, **data: Any) -> None:
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        with open(f"{self.folder}/events.jsonl", "a") as file:
+            file.write(json.dumps({"type": kind, "data": data, "id": uuid.uuid4().hex, "timestamp": moment}) + "\n")
+
+    def say(self, text: str) -> None:
+        show(text)
+        self.event("assistant.message", content=text)
+
+    def ask(self, command: str) -> bool:
+        asked = {"kind": "shell", "fullCommandText": command, "toolCallId": "call"}
+        self.event("permission.requested", requestId="ask", permissionRequest=asked)
+        show(
+            f"\x1b[2J\x1b[H╭──╮\r\n│ {command} │\r\n│ Do you want to run it? │\r\n│ ❯ 1. Yes │\r\n│   2. No (Esc) │\r\n╰──╯"
+        )
+        while (key := os.read(0, 8)) not in (b"1", b"2", b"\x1b"):
+            pass
+        show("\x1b[2J\x1b[Hwelcome")
+        self.event("permission.completed", requestId="ask", result={"kind": "approved" if key == b"1" else "denied"})
+        return key == b"1"
+
+
 def program(name: str, words: list[str]) -> Any:
     """The program with a screen that these arguments start; None if they start none."""
     if name == "codex" and "--listen" in words:
         return FakeCodexServer(words)
     if name == "codex" and "--remote" in words:
         return FakeCodexScreen(words)
+    if name == "copilot":
+        return FakeCopilot(words)
     return FakeOpencode(words) if name == "opencode" and "--port" in words else None

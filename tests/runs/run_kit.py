@@ -25,7 +25,8 @@ def install(folder: Path, *names: str) -> Path:
     folder.mkdir(exist_ok=True)
     for name in names:
         program = folder / name
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {_PROGRAM} {name} "$@"\n')
+        # under its name, by which imi finds it
+        program.write_text(f'#!/bin/bash\nexec -a {name} {sys.executable} -I -S {_PROGRAM} {name} "$@"\n')
         program.chmod(0o755)
     return folder
 

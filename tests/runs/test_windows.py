@@ -110,6 +110,30 @@ def test_a_program_with_a_server_is_followed_and_answered_beside_its_screen(
     assert world.wait(again, "idle")["session"] == row["session"]
 
 
+def test_a_program_that_reports_nothing_is_seen_by_imis_readers_and_answered_by_keys(
+    world: RunWorld, tmux: RunTmux, tmp_path: Path
+) -> None:
+    install(tmp_path / "bin", "copilot")
+    run = world.start("[[ask]]", "copilot")
+    row = world.wait(run, "asks")
+    (asked,) = row["asks"]
+    assert asked["text"] == "touch x Do you want to run it?" and row["session"] == run
+    refused = world.imi("answer", run, "perhaps")
+    assert refused.code == 2 and "1 (Yes)" in refused.err
+    assert world.imi("answer", run, "yes").code == 0
+    assert world.wait(run, "idle")["asks"] == []
+    assert "allowed" in window(tmux)
+    assert world.imi("say", run, "[[ask]]").code == 0
+    first = world.wait(run, "asks")["asks"][0]["id"]
+    kill_followers()  # so that the answer in the window is not recorded yet
+    tmux("send-keys", "-t", ":1", "2")
+    wait_for(lambda: "denied" in window(tmux))
+    late = world.imi("answer", run, "yes", "--ask", first)
+    assert late.code == 1 and "too late" in late.err
+    world.imi("stop", run)
+    assert not family(run)
+
+
 def test_a_screen_that_is_closed_ends_its_server(world: RunWorld, tmux: RunTmux) -> None:
     run = world.start("[[ask]]", "codex")
     world.wait(run, "asks")

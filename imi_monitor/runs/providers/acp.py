@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.sources.agents.stream_reader import StreamReader
 
 _HELLO, _OPEN, _PROMPT = "imi-hello", "imi-session", "imi-prompt"  # as in sources.agents.acp_stream
+_CONSENTS = ("yes", "allow", "trust", "approve", "apply", "proceed")  # how the first choice of a dialog begins
 _WANTED = {YES: "allow_once", NO: "reject_once"}
 
 
@@ -184,7 +185,7 @@ def _keys(name: str, seen: object, text: str) -> Message:
     choices = [str(one) for one in asked.get("choices") or ()] if isinstance(asked, dict) else []
     if not isinstance(asked, dict) or not choices:
         raise Refused("its question cannot be read any more: answer it in the program", code="no-question")
-    if text in (YES, NO):
+    if text == NO or (text == YES and choices[0].lower().startswith(_CONSENTS)):
         key = "1" if text == YES else "Escape"
     elif text in choices:
         key = str(choices.index(text) + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from imi_monitor.model.agent import RESTING, WAITING, AgentEvent, SessionFacts, ToolCall
-from imi_monitor.model.run import NO, YES, Question
+from imi_monitor.model.run import Question
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.stream_reader import StreamReader
 
@@ -28,8 +28,10 @@ class ScreenStream(StreamReader):
         for known in [known for known in self.asks if known != ident]:
             self.close(known)
         if ident is not None and ident not in self.asks:
-            tool = fields.text(asked.get("tool"), 100) or "dialog"
-            self.open(Question(ident, tool, fields.text(asked.get("text")), at, position, (YES, NO)))
+            tool = fields.text(asked.get("tool"), 100) or "Question"
+            choices = (fields.text(one, 200) for one in fields.rows(asked.get("choices")))
+            shown = tuple(one for one in choices if one)
+            self.open(Question(ident, tool, fields.text(asked.get("text")), at, position, shown))
 
     @property
     def state(self) -> str | None:
