@@ -32,12 +32,24 @@ class ServeVerb(FrontEndVerb):
     more = """
     Any open dashboard does the same, so it is for machines on which agents run and no dashboard is open. One process of a
     home has the duties at a time: a second `imi serve` is refused, and a dashboard continues when `imi serve` ends.
+    --http serves read-only, beside a dashboard too, with the token of ~/.local/state/imi/http-token as `Authorization:
+    Bearer TOKEN` or `?token=TOKEN`. Each answer is JSON, logs are text, and streams are server-sent events.
     """
-    options = (Option("unit", "print a unit for systemd instead of serving"),)
+    options = (
+        Option("unit", "print a unit for systemd instead of serving"),
+        Option(
+            "http", "answer GET /api/tasks, sessions, agents, logs/ID, data/campaigns and stream/ID on this machine"
+        ),
+        Option(
+            "port", "the port of --http (default: 8683; 0: any free one)", value="N", number=True, goes_with=("http",)
+        ),
+    )
 
     def show(self, parsed: ParsedCommandLine) -> Outcome | int:
         if parsed.request.flag("unit"):
             return _unit()
+        if parsed.request.flag("http"):
+            return _serve_http(parsed)
         import asyncio
 
         from imi_monitor.actions.context import Context
@@ -56,6 +68,34 @@ class ServeVerb(FrontEndVerb):
 
 
 ACTIONS = (ServeVerb(),)
+
+
+def _serve_http(parsed: ParsedCommandLine) -> int:
+    """Answer until a signal comes. The duties of the home are left to the process that has them."""
+    import asyncio
+    import signal
+
+    from imi_monitor.actions.context import Context
+    from imi_monitor.cli import http_server, output
+
+    with Context(database=parsed.option("db")) as context:
+        database = context.database
+        if context.registry_problem is not None:
+            raise context.registry_problem
+    port, token = http_server.port_of(parsed.request.number("port")), http_server.read_token()
+
+    async def serve() -> None:
+        ended = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        served = http_server.HttpServer(lambda: Context(database=database), token)
+        server = await served.open(port)
+        output.note(f"imi: http://{http_server.ADDRESS}:{served.port}/api/tasks; token in {http_server.token_file()}")
+        await ended.wait()
+        server.close()
+
+    asyncio.run(serve())
+    return 0
 
 
 def _refuse_second(database: str) -> None:
