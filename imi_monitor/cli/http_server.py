@@ -1,7 +1,7 @@
 """The server of `imi serve --http`: GET on loopback with a token, and nothing for the pages of other origins.
 
 A request needs the token, and a Host and Origin of this server: a name that an attacker's page resolves to 127.0.0.1 is none.
-A reader that is slow costs a place, and the oldest place that waits is given to the next: many of them stop nobody.
+A reader that is slow costs a place, and the oldest place that waits goes to the next one: many of them do not stop the server.
 """
 
 from __future__ import annotations

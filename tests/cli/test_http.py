@@ -27,16 +27,16 @@ from tests.runs.run_kit import RunWorld
 def served() -> Iterator[tuple[int, str]]:
     """(port, token) of a server of its own."""
     argv = imi_argv("serve", "--http", "--port", "0")
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        try:
-            line = process.stderr.readline()
-            assert line.startswith("imi: http://127.0.0.1:"), line
-            yield int(line.split(":")[3].split("/")[0]), Path(http_server.token_file()).read_text().strip()
-        finally:
-            process.send_signal(signal.SIGTERM)
-            said = process.stderr.read()
-        assert process.wait(LIMIT) == 0 and said == ""
+    process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        assert line.startswith("imi: http://127.0.0.1:"), line
+        yield int(line.split(":")[3].split("/")[0]), Path(http_server.token_file()).read_text().strip()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0 and said == ""
 
 
 def raw(port: int, request: bytes, seconds: float = LIMIT, most: int = 1 << 24) -> bytes:
