@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.cli import http_routes, http_server
-from tests.helpers import Repo, imi, imi_argv
+from tests.helpers import Repo, imi, imi_argv, wait_for
 from tests.limits import LIMIT
 from tests.runs.conftest import world as world
 from tests.runs.run_kit import RunWorld
@@ -27,16 +27,18 @@ from tests.runs.run_kit import RunWorld
 def served() -> Iterator[tuple[int, str]]:
     """(port, token) of a server of its own."""
     argv = imi_argv("serve", "--http", "--port", "0")
-    process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
+    said = Path.home() / "serve.log"
+    with said.open("w") as log:
+        process = subprocess.Popen(argv, stderr=log)
     try:
-        line = process.stderr.readline()
+        wait_for(lambda: said.read_text().endswith("\n"))
+        line = said.read_text()
         assert line.startswith("imi: http://127.0.0.1:"), line
         yield int(line.split(":")[3].split("/")[0]), Path(http_server.token_file()).read_text().strip()
     finally:
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=LIMIT)
-    assert process.returncode == 0 and said == ""
+        status = process.wait(LIMIT)
+    assert status == 0 and said.read_text() == line
 
 
 def raw(port: int, request: bytes, seconds: float = LIMIT, most: int = 1 << 24) -> bytes:
