@@ -118,11 +118,14 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "notify.webhook": ("", "", "an address to post to: ntfy, Slack, or a server that takes JSON"),
     "notify.webhook_shape": ("auto", "", "the form of the message: auto (by the address), ntfy, slack or json"),
     "history.enabled": (True, "", "keep everything that happened, searchable, in history.db beside the registry"),
+    "tasks.queue": ("imi.tasks", "", "the queue of servers.amqp_url from which tasks come onto the board; empty: none"),
+    "tasks.start": ("ask", "", "ask: a task from another program waits on the board; auto: an agent is started on it"),
     "team.name": ("default", "IMI_TEAM", "homes with the same team name on one Redis see each other"),
     "team.share": (
         "names",
         "",
-        "what other homes see: counts (no file names), names (of files, tools and commits), titles (of sessions too)",
+        "what leaves this machine: counts (no file names), names (of files, tools and commits), titles (of sessions too),"
+        " prompts (the same, and prompts to PostgreSQL)",
     ),
     "team.insecure": (False, "", "allow a Redis on another machine without TLS"),
     "servers.redis_url": (
@@ -130,8 +133,15 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "IMI_REDIS_URL",
         "a team's Redis or Valkey: redis://, rediss://, unix://, redis+sentinel://, redis+cluster://; empty: none",
     ),
-    "servers.amqp_url": ("", "IMI_AMQP_URL", "a team's RabbitMQ; empty: none"),
-    "servers.postgres_url": ("", "IMI_POSTGRES_URL", "a team's PostgreSQL; empty: none"),
+    "servers.amqp_url": ("", "IMI_AMQP_URL", "a RabbitMQ that gets every event: amqp://, amqps://; empty: none"),
+    "servers.amqp_exchange": ("bloodbank.events.v1", "", "the topic exchange for events; it is made if it is missing"),
+    "servers.amqp_prefix": ("", "", "what stands in front of an event's kind in its routing key, such as imi."),
+    "servers.amqp_envelope": ("cloudevents", "", "the form of a message: cloudevents (1.0), or bloodbank (1.0.0)"),
+    "servers.postgres_url": (
+        "",
+        "IMI_POSTGRES_URL",
+        "a PostgreSQL that archives every event, after `imi archive --init`: postgresql://; empty: none",
+    ),
 }
 # Older names, iMi's among them: still read, a new name in the same file wins over them.
 OLD_NAMES = {
@@ -183,11 +193,16 @@ USER_KEYS = (
     "notify.webhook",
     "notify.webhook_shape",
     "history.enabled",
+    "tasks.queue",
+    "tasks.start",
     "team.name",
     "team.share",
     "team.insecure",
     "servers.redis_url",
     "servers.amqp_url",
+    "servers.amqp_exchange",
+    "servers.amqp_prefix",
+    "servers.amqp_envelope",
     "servers.postgres_url",
 )
 CHOICES = {
@@ -196,7 +211,9 @@ CHOICES = {
     "notify.when": ("unfocused", "always", "never"),
     "notify.desktop": ("auto", "osc9", "osc777", "off"),
     "notify.webhook_shape": ("auto", "ntfy", "slack", "json"),
-    "team.share": ("counts", "names", "titles"),
+    "tasks.start": ("ask", "auto"),
+    "team.share": ("counts", "names", "titles", "prompts"),
+    "servers.amqp_envelope": ("cloudevents", "bloodbank"),
 }
 _MINIMUM = {"trash.keep_days": 1, "git.fetch_timeout_seconds": 1}  # others: 0
 _MONEY = ("runs.budget", "runs.day_budget", "runs.prices")

@@ -9,13 +9,18 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from imi_monitor import host, programs
+from tests import postgres_server, rabbitmq_server
 from tests.helpers import Repo
+from tests.postgres_server import PostgresServer
+from tests.rabbitmq_server import RabbitServer
 from tests.redis_server import RedisServer, running_server
+from tests.shared_server import shared_server
 
 # A shell's `&` leaves ctrl-c ignored and `nohup` the hangup, and so they would be in every program that a test starts; what
 # has a handler here is as usual there.
@@ -119,6 +124,49 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
     """A real Redis of this test alone."""
     with running_server(tmp_path / "redis") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitServer]:
+    """The RabbitMQ of this session, for all workers: names of exchanges and queues are a test's own."""
+    rabbitmq_server.skip_without()
+    root = _session_folder(tmp_path_factory)
+
+    def start() -> dict[str, Any]:
+        server = RabbitServer(root / "rabbitmq")
+        server.start()
+        return {"ports": [server.port, server.epmd, server.dist]}
+
+    def of(info: dict[str, Any]) -> RabbitServer:
+        return RabbitServer(root / "rabbitmq", *info["ports"])
+
+    with shared_server(root, "rabbitmq", start, lambda info: of(info).stop()) as info:
+        yield of(info)
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """The PostgreSQL of this session, for all workers: each test has a database of its own."""
+    postgres_server.skip_without()
+
+    def start() -> dict[str, Any]:
+        server = PostgresServer(postgres_server.new_folder())
+        server.create()
+        server.start()
+        return {"folder": str(server.folder)}
+
+    def stop(info: dict[str, Any]) -> None:
+        PostgresServer(Path(info["folder"])).stop()
+        shutil.rmtree(info["folder"])
+
+    with shared_server(_session_folder(tmp_path_factory), "postgres", start, stop) as info:
+        yield PostgresServer(Path(info["folder"]))
+
+
+def _session_folder(factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of the session have."""
+    own = factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from tests.source_trees import nodes, syntax_tree
 PACKAGE = ROOT / "imi_monitor"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-FOREIGN_SQL = ("foreign_db.py",)  # reads the databases of agent programs, and cannot write
+# reads the databases of agent programs, and cannot write; speaks to the PostgreSQL of a team
+FOREIGN_SQL = ("foreign_db.py", "postgres_link.py")
 
 
 def imported(path: Path) -> set[str]:

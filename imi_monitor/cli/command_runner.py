@@ -182,12 +182,24 @@ def _recover(context: Context) -> list[str]:
 
     recovered = recovery.recover(context)
     db.leave_trace(context.connection)
+    if retention.has_many_events(context.connection):
+        _prepare_deletion(context)
     retention.trim_if_due(context.connection, _keep_days(context))
     if db.read(context.connection, item_moves.list_idle, 1):
         from imi_monitor.store import item_settlement
 
         db.transact(context.connection, item_settlement.settle)
     return recovered
+
+
+def _prepare_deletion(context: Context) -> None:
+    """Let the sinks have old events before they are deleted; commands that need a setting report what is wrong with it."""
+    from contextlib import suppress
+
+    from imi_monitor.sinks import upkeep
+
+    with suppress(UsageError):
+        upkeep.prepare_deletion(context.connection, context.settings, context.database)
 
 
 def _keep_days(context: Context) -> int | None:

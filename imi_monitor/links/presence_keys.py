@@ -5,6 +5,7 @@ from __future__ import annotations
 LIFETIME = 30  # seconds that a home is present after its last sign of life
 SEPARATOR = "\x1f"  # between the names of rows in one entry of the news
 MOST_NEWS = 1000
+MOST_EVENTS = 20_000
 
 
 class TeamKeys:
@@ -14,6 +15,16 @@ class TeamKeys:
         self.prefix = f"imi:{{{team}}}"
         self.homes = f"{self.prefix}:homes"  # home -> its description: every home that ever was here
         self.news = f"{self.prefix}:news"  # a stream that names the rows that changed
+
+        self.feed = f"{self.prefix}:feed"  # a stream of the last events
+
+    def feed_mark(self, ident: str) -> str:
+        """Says that the feed has events of this home; it is gone when the server has lost its data."""
+        return f"{self.prefix}:fed:{ident}"
+
+    def reservation(self, kind: str, name: str) -> str:
+        """Which home has something that only one may have."""
+        return f"{self.prefix}:rsv:{kind}:{name}"
 
     def home(self, ident: str) -> str:
         return f"{self.prefix}:home:{ident}"

@@ -29,6 +29,13 @@ _CONNECT_SECONDS, _ANSWER_SECONDS, _BLOCKED_SECONDS = 1.0, 2.0, 4.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
+_FEED = """
+for i = 2, #ARGV do redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'event', ARGV[i]) end
+redis.call('SET', KEYS[2], '1')
+return #ARGV - 1
+"""
+
+
 class ServerUnfit(Exception):
     """The server answers, but imi cannot use it: too old, or another machine publishes for this home."""
 
@@ -100,6 +107,15 @@ class RedisLink:
         """Append an entry to a stream that keeps about the newest `most`; returns its id."""
         made: str = await _cancellable(self._client.xadd(key, dict(fields), maxlen=most, approximate=True))
         return made
+
+    async def feed(self, key: str, entries: Sequence[str], mark: str, most: int) -> None:
+        """Append events to a stream, and leave a mark that they are there, in one step of the server."""
+        await self.script(_FEED, [key, mark], [most, *entries])
+
+    async def reserve(self, key: str, value: str, seconds: int) -> str:
+        """Set the key if it is not set; returns what it is then."""
+        await _cancellable(self._client.set(key, value, nx=True, ex=seconds))
+        return await self.value(key) or ""
 
     async def last_entry(self, key: str) -> str:
         """The id of the newest entry of a stream; `0-0` if it is empty or gone."""

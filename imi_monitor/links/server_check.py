@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,19 +15,6 @@ if TYPE_CHECKING:
 
 TIMEOUT = 1.0
 _SLOWEST = 2.5  # a name lookup has no timeout, so a slow one is abandoned in its thread
-PORTS = {"amqp": 5672, "amqps": 5671, "postgres": 5432, "postgresql": 5432}
-
-
-def server_address(url: str, schemes: tuple[str, ...]) -> tuple[str, int] | None:
-    """Return (host, port) of a server's URL; None when it has none of the schemes."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return None
-    if parts.scheme not in schemes or not parts.hostname:
-        return None
-    return parts.hostname, port or PORTS[parts.scheme]
 
 
 def check_tcp(host: str, port: int, *, longest: float = _SLOWEST) -> str | None:

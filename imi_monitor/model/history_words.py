@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.model import event_text
+from imi_monitor.model import event_text, times
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
 
@@ -32,7 +32,8 @@ def sentence(words: str) -> str:
 
 def _values(value: object) -> Iterator[str]:
     if isinstance(value, str):
-        yield value
+        if value[:2] != "20" or times.parse(value) is None:  # moments are not searched for by their text
+            yield value
     elif isinstance(value, dict):
         for one in value.values():
             yield from _values(one)

@@ -20,7 +20,7 @@ from imi_monitor.model.redact import redact
 from imi_monitor.model.snapshot import UNKNOWN_CLAIM, ClaimState, FileState, GitState, Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
 
-NAMES, TITLES = "names", "titles"  # levels of `team.share` above counts
+NAMES, TITLES, PROMPTS = "names", "titles", "prompts"  # levels of `team.share` above counts; presence has no prompts
 MOST_ROWS, MOST_BYTES, MOST_FILES = 1000, 4096, 20
 _NAME, _TEXT = 200, 120
 _COUNTS = ("ahead", "behind", "trunk_ahead", "trunk_behind", "stashes", "added", "removed")
@@ -40,7 +40,7 @@ class RowEncoder:
     """Makes the rows of a snapshot; the row of a worktree or agent that did not change is not made again."""
 
     def __init__(self, share: str, identity_of: Callable[[str], str]) -> None:
-        self._names, self._titles = share in (NAMES, TITLES), share == TITLES
+        self._names, self._titles = share in (NAMES, TITLES, PROMPTS), share in (TITLES, PROMPTS)
         self._identity_of = identity_of  # of a repository, by its name here
         self._made: dict[str, tuple[object, str]] = {}
 

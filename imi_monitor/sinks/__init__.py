@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
     from imi_monitor.config import Settings
 
-MODULES = ("imi_monitor.sinks.history_sink",)
+MODULES = (
+    "imi_monitor.sinks.history_sink",
+    "imi_monitor.sinks.redis_sink",
+    "imi_monitor.sinks.amqp_sink",
+    "imi_monitor.sinks.postgres_sink",
+)
 
 
 def wanted(settings: Settings) -> dict[str, ModuleType]:

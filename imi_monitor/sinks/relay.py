@@ -14,7 +14,9 @@ from contextlib import suppress
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
+from imi_monitor.sinks.sink import LOST
 from imi_monitor.store import event_batches, registry_identity, sink_cursors
+from imi_monitor.store.registry_identity import RegistryIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ class Relay:
         self.sink = sink
         self._registry = registry
         self._unhurried = unhurried  # leaves the processor to others between two batches
-        self._registry_id = ""
+        self._identity: RegistryIdentity | None = None  # of the registry that it reads
+        self._settled = 0  # the last event that is known to be on disk
         self._is_open = False
         self._wake = asyncio.Event()
         self._pause = _FIRST_PAUSE
@@ -71,48 +74,66 @@ class Relay:
     async def drain(self, *, parked: bool = False) -> bool:
         """Deliver all that waits; False if a fault ended it, which `problem` then names. `parked`: try those again now."""
         try:
-            if not self._is_open:
-                await self._open()
-            while await self._deliver_batch():
-                pass
-            await self.sink.deliver_more(self._registry)
-            if parked or asyncio.get_running_loop().time() >= self._parked_due:
-                await self._retry_parked()
-            await self._set_problem(None)
+            await self._deliver_all(parked=parked)
         except ImiError as error:
-            self.problem = error.sentence  # of the registry, which its source reports, or of the archive
             await self._fail(error.sentence)
-            return False
         except self.sink.faults as error:
             await self._fail(f"{self.sink.label} {self.sink.fault_of(error)}")
-            return False
-        return True
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            await self._fail(f"{self.sink.label} closed the connection")  # a library cancels what waits for it
+        except Exception as error:  # noqa: BLE001  whatever a library raises must stop neither the others nor the dashboard
+            await self._fail(f"{self.sink.label}: {_reason(error)}")
+        else:
+            return True
+        return False
+
+    async def _deliver_all(self, *, parked: bool) -> None:
+        more = True
+        while more:
+            if not self._is_open:
+                await self._open()
+            more = await self._deliver_batch()
+        await self.sink.deliver_more(self._registry)
+        if parked or asyncio.get_running_loop().time() >= self._parked_due:
+            await self._retry_parked()
+        await self._set_problem(None)
 
     async def _open(self) -> None:
-        found: str | None = await self._registry.read(registry_identity.registry_id)
-        self._registry_id = found or ""
-        has = await self.sink.open(self._registry_id)
+        self._identity = await self._registry.read(RegistryIdentity)
+        self._settled = 0
+        begins_at = self.sink.begins_at
+        if await self._registry.read(sink_cursors.find, self.sink.name) is None:  # in a registry that is new
+            await self._registry.write_unsynced(sink_cursors.add, self.sink.name, begins_at)
+        has = await self.sink.open(self._identity.registry_id or "")
         if has is not None:
             cursor = await self._registry.read(sink_cursors.find, self.sink.name)
+            if has == LOST:
+                has = await self._registry.read(sink_cursors.last_before, begins_at)
             if cursor is not None and has < cursor.seq:
                 await self._registry.write_unsynced(sink_cursors.rewind, self.sink.name, has)
         self._is_open = True
 
     async def _deliver_batch(self) -> bool:
         """Deliver the next events; False if there are none."""
-        before, batch = await self._registry.read(
-            event_batches.read_batch, self._registry_id, self.sink.name, self.sink.batch
-        )
-        if not batch:
+        found = await self._registry.read(event_batches.read_batch, self.sink.name, self.sink.batch)
+        if found.identity != self._identity:  # another registry has taken its place, or a backup was restored into it
+            self._is_open = False
+            await self.sink.close()
+            return True
+        if not found.events:
             return False
-        began = asyncio.get_running_loop().time()
-        await self._registry.settle()
-        refused = await self._deliver(batch)
-        after = batch[-1].event.seq
-        if await self._registry.write_unsynced(sink_cursors.advance, self.sink.name, before, after, refused):
-            self.delivered += len(batch) - len(refused)
+        began, after = asyncio.get_running_loop().time(), found.events[-1].event.seq
+        if after > self._settled:
+            await self._registry.settle()
+            self._settled = found.last
+        refused = await self._deliver(found.events)
+        if await self._registry.write_unsynced(sink_cursors.advance, self.sink.name, found.cursor, after, refused):
+            self.delivered += len(found.events) - len(refused)
         self.problem = None
-        if self._unhurried and len(batch) == self.sink.batch:
+        if self._unhurried and len(found.events) == self.sink.batch:
             spent = asyncio.get_running_loop().time() - began
             await asyncio.sleep(spent * (1 - _MOST_SHARE) / _MOST_SHARE)
         return True
@@ -133,7 +154,7 @@ class Relay:
 
     async def _retry_parked(self) -> None:
         self._parked_due = asyncio.get_running_loop().time() + _RETRY_PARKED_SECONDS
-        found = await self._registry.read(_read_parked, self._registry_id, self.sink.name)
+        found = await self._registry.read(_read_parked, self.sink.name)
         for one in found:
             refused = await self._deliver((one,))
             if one.event.seq in refused:
@@ -163,5 +184,6 @@ def _reason(error: Exception) -> str:
     return safe(redact(f"{type(error).__name__}: {error}"), 300)
 
 
-def _read_parked(connection: sqlite3.Connection, registry: str, sink: str) -> tuple[OutgoingEvent, ...]:
+def _read_parked(connection: sqlite3.Connection, sink: str) -> tuple[OutgoingEvent, ...]:
+    registry = registry_identity.registry_id(connection) or ""
     return event_batches.outgoing(connection, registry, sink_cursors.list_parked(connection, sink))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from imi_monitor.model import times
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -10,12 +14,16 @@ if TYPE_CHECKING:
     from imi_monitor.store.event_batches import OutgoingEvent
 
 
+LOST = -1  # instead of an event: the sink has nothing of this registry any more, and takes what a new one gets
+
+
 class Sink:
     """Delivers events. Each method may raise one of `faults`: the relay records the reason, waits, and tries again."""
 
     name: str
     label: str  # for people: `RabbitMQ at 127.0.0.1:5672`
     batch = 200  # events delivered together
+    hours: int | None = None  # of events that a sink gets which is new, or lost its data; None: all
     faults: tuple[type[Exception], ...] = (OSError,)
 
     async def open(self, registry: str) -> int | None:
@@ -31,6 +39,13 @@ class Sink:
 
     async def close(self) -> None:
         """Give the connection up; `open` may follow."""
+
+    @property
+    def begins_at(self) -> str | None:
+        """The moment of the first event that a new sink gets; None for all."""
+        if self.hours is None:
+            return None
+        return times.stamp(times.now() - timedelta(hours=self.hours))
 
     def fault_of(self, error: Exception) -> str:
         """The end of a sentence that begins with the label: `cannot be reached`. It names no password."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.store import events, sink_cursors
 from imi_monitor.store.events import Event
+from imi_monitor.store.registry_identity import RegistryIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,12 +50,22 @@ class PromptRow:
     agent_id: str
 
 
-def read_batch(
-    connection: sqlite3.Connection, registry: str, sink: str, limit: int
-) -> tuple[int, tuple[OutgoingEvent, ...]]:
-    """The cursor of a sink, and the events behind it."""
-    before, found = sink_cursors.read_batch(connection, sink, limit)
-    return before, outgoing(connection, registry, found)
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """The events behind the cursor of a sink. `last` is the last event of the registry that they were read from."""
+
+    identity: RegistryIdentity
+    cursor: int
+    events: tuple[OutgoingEvent, ...]
+    last: int
+
+
+def read_batch(connection: sqlite3.Connection, sink: str, limit: int) -> EventBatch:
+    """The events behind the cursor of a sink, at most so many."""
+    identity = RegistryIdentity(connection)
+    cursor, found = sink_cursors.read_batch(connection, sink, limit)
+    made = outgoing(connection, identity.registry_id or "", found)
+    return EventBatch(identity, cursor, made, events.last_seq(connection) if found else cursor)
 
 
 def outgoing(connection: sqlite3.Connection, registry: str, found: Sequence[Event]) -> tuple[OutgoingEvent, ...]:
@@ -64,7 +75,8 @@ def outgoing(connection: sqlite3.Connection, registry: str, found: Sequence[Even
 def list_prompts(connection: sqlite3.Connection, after: int, limit: int) -> list[PromptRow]:
     """The prompts of all sessions behind this number."""
     rows = connection.execute(
-        "SELECT e.seq, e.id, e.at, e.text, s.host, s.id, s.repo_name, s.worktree_name, s.agent_id"
+        "SELECT e.seq, e.id, e.at, e.text, s.host, s.id, s.repo_name, s.worktree_name,"
+        " iif(s.agent_id = s.id, s.cli, s.agent_id)"
         " FROM session_events AS e JOIN sessions AS s ON s.seq = e.session"
         " WHERE e.seq > ? AND e.kind = 'prompt' AND e.text IS NOT NULL ORDER BY e.seq LIMIT ?",
         (after, limit),

@@ -1,8 +1,9 @@
 """The embedded archive, `history.db` beside the registry: what happened, for good, with a full-text index.
 
 It is a file of its own, so that no claim waits for it and so that it outlives the registry. Rows come in small transactions; an
-entry is known by its id, so that what is delivered twice is stored once. Where SQLite has no FTS5 the words are searched
-one by one, which `has_index` says.
+entry is known by its id, so that what is delivered twice is stored once. Its number is its moment in microseconds (or the next
+that is free), so that the index, which yields hits in the order of their numbers, yields the newest first, whenever they came.
+Where SQLite has no FTS5 the words are searched one by one, which `has_index` says.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
 
@@ -21,11 +24,14 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MOST_WORDS = 64 << 10  # bytes of an entry's words
+_TOTAL = "entries"
+_NEIGHBOURS, _CROWDED = 20, 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _APPLICATION_ID = 0x694D6948  # "iMiH"
 _BUSY_SECONDS = 5.0
 _TABLES = """
 CREATE TABLE entries (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     registry TEXT NOT NULL,
     type TEXT NOT NULL,
@@ -39,7 +45,6 @@ CREATE TABLE entries (
     words TEXT NOT NULL,
     labels TEXT NOT NULL
 );
-CREATE INDEX entries_by_time ON entries (at);
 CREATE TABLE cursors (
     registry TEXT NOT NULL,
     feed TEXT NOT NULL,
@@ -122,6 +127,7 @@ def append(connection: sqlite3.Connection, entries: Sequence[HistoryEntry], regi
     connection.execute("BEGIN IMMEDIATE")
     try:
         added = sum(_add(connection, one, index) for one in entries)
+        _count(connection, added)
         connection.execute(
             "INSERT INTO cursors (registry, feed, seq) VALUES (?1, ?2, ?3)"
             " ON CONFLICT (registry, feed) DO UPDATE SET seq = ?3",
@@ -155,6 +161,7 @@ def forget(connection: sqlite3.Connection, ident: str) -> int:
             if index:
                 connection.execute("INSERT INTO found (found, rowid, words, labels) VALUES ('delete', ?, ?, ?)", row)
             connection.execute("DELETE FROM entries WHERE seq = ?", (row[0],))
+        _count(connection, -len(rows))
         if rows:
             connection.execute("INSERT OR IGNORE INTO forgotten (id) VALUES (?)", (ident,))
         connection.execute("COMMIT")
@@ -170,8 +177,17 @@ def forget(connection: sqlite3.Connection, ident: str) -> int:
 
 
 def count(connection: sqlite3.Connection) -> int:
-    """How many entries there are, by their numbers; a forgotten one still counts."""
-    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM entries").fetchone()[0])
+    """How many entries there are."""
+    return position(connection, "", _TOTAL)
+
+
+def number_at(moment: str) -> int:
+    """The number of an entry of that moment; 0 for a text that is none."""
+    parsed = times.parse(moment)
+    if parsed is None:
+        return 0
+    since = parsed - _EPOCH
+    return max(0, (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
 
 
 def label(kind: str, value: str) -> str:
@@ -204,14 +220,33 @@ def history_error(error: Exception, path: str) -> HistoryError:
     return HistoryError(f"cannot use {shown}: {safe(text, 200)}", code="history-unusable")
 
 
+def _count(connection: sqlite3.Connection, more: int) -> None:
+    """Add to the number of entries; counting a million of them takes a while."""
+    connection.execute(
+        "INSERT INTO cursors (registry, feed, seq) VALUES ('', ?1, ?2)"
+        " ON CONFLICT (registry, feed) DO UPDATE SET seq = seq + ?2",
+        (_TOTAL, more),
+    )
+
+
+def _free_number(connection: sqlite3.Connection, moment: str) -> int:
+    first = number_at(moment)
+    for number in range(first, first + _NEIGHBOURS):
+        if connection.execute("SELECT 1 FROM entries WHERE seq = ?", (number,)).fetchone() is None:
+            return number
+    within = (first, first + _CROWDED)  # so many of one moment: behind all of the same second
+    return int(connection.execute("SELECT max(seq) + 1 FROM entries WHERE seq BETWEEN ? AND ?", within).fetchone()[0])
+
+
 def _add(connection: sqlite3.Connection, one: HistoryEntry, index: bool) -> bool:
     if connection.execute("SELECT 1 FROM forgotten WHERE id = ?", (one.id,)).fetchone() is not None:
         return False
     words, labels = _stored(one.words), labels_of(one)
     row = connection.execute(
-        "INSERT INTO entries (id, registry, type, at, host, repo_name, worktree_name, agent_id, epoch, data, words,"
-        " labels) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING seq",
+        "INSERT INTO entries (seq, id, registry, type, at, host, repo_name, worktree_name, agent_id, epoch, data, words,"
+        " labels) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING seq",
         (
+            _free_number(connection, one.at),
             one.id,
             one.registry,
             one.type,

@@ -11,7 +11,6 @@ import sqlite3
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.store import history_file
 
-_WINDOW = 20_000  # entries of a time that are looked at to find the first of their numbers
 _PREFIX = 3  # characters from which the last word may be a beginning
 
 
@@ -65,11 +64,11 @@ def search(connection: sqlite3.Connection, query: HistoryQuery, limit: int) -> l
     elif not index:
         _scan(query, where, values)
     if query.since is not None:
-        where.append(f"{number} >= ? AND e.at >= ?")
-        values += [_first_since(connection, query.since), query.since]
+        where.append(f"{number} >= ?")
+        values.append(history_file.number_at(query.since))
     if query.until is not None:
-        where.append("e.at < ?")
-        values.append(query.until)
+        where.append(f"{number} < ?")
+        values.append(history_file.number_at(query.until))
     if query.before is not None:
         where.append(f"{number} < ?")
         values.append(query.before)
@@ -150,17 +149,6 @@ def _scan(query: HistoryQuery, where: list[str], values: list[object]) -> None:
     if query.types:
         where.append("(" + " OR ".join("e.type GLOB ?" for _ in query.types) + ")")
         values.extend(query.types)
-
-
-def _first_since(connection: sqlite3.Connection, since: str) -> int:
-    """A number in front of which no entry is from that time. A long time gives 0: there hits are found soon anyway."""
-    number, first = connection.execute(
-        "SELECT count(*), min(seq) FROM (SELECT seq FROM entries WHERE at >= ? ORDER BY at DESC LIMIT ?)",
-        (since, _WINDOW + 1),
-    ).fetchone()
-    if number == 0:
-        return 1 << 62
-    return int(first) if number <= _WINDOW else 0
 
 
 def forget_in_registry(connection: sqlite3.Connection, hit: HistoryHit) -> None:

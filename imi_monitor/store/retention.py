@@ -59,6 +59,12 @@ def trim_if_due(connection: sqlite3.Connection, keep_days: int | None) -> None:
         db.transact(connection, trim_sessions, keep_days)
 
 
+def has_many_events(connection: sqlite3.Connection, limits: RetentionLimits = LIMITS) -> bool:
+    """True if there are more events than are kept, whether or not sinks have them; costs microseconds."""
+    first, last = connection.execute("SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)").fetchone()
+    return last is not None and last - first >= limits.events + limits.rows_per_call
+
+
 def is_history_due(connection: sqlite3.Connection, limits: RetentionLimits = LIMITS) -> bool:
     """True if a call of `trim_history` would delete enough rows; costs microseconds."""
     # two subqueries use the index; one query for both would scan the table

@@ -16,7 +16,7 @@ from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model import session_status, times
 from imi_monitor.model.agent import CANCELLED, FAILED, PLANNING, RESTING
 from imi_monitor.model.session_record import SessionRecord, SessionState
-from imi_monitor.store import agents, events, session_events
+from imi_monitor.store import agents, events, metrics, session_events
 
 _COLUMNS = "seq, status, status_at, lost, ended_at, pid, pid_started, agent_id, repo_name, worktree_name, host, cli, id"
 _GROWING = (
@@ -85,6 +85,8 @@ def _record_one(connection: sqlite3.Connection, record: SessionRecord) -> None:
         _end(connection, row, now)
     _update_details(connection, row, now)
     session_events.add_record(connection, row.seq, record)
+    if row.ended_at is not None:
+        metrics.record_end(connection, row.seq)
     _update_agent(connection, row, now)
 
 

@@ -68,11 +68,23 @@ def configure(connection: sqlite3.Connection, wanted: Mapping[str, str | None]) 
         (*wanted, *wanted),
     )
     for name, since in wanted.items():
-        connection.execute(
-            "INSERT OR IGNORE INTO sinks (name, seq) VALUES (?, CASE WHEN ?2 IS NULL THEN 0 ELSE coalesce("
-            "(SELECT min(seq) - 1 FROM events WHERE occurred_at >= ?2), (SELECT max(seq) FROM events), 0) END)",
-            (name, since),
-        )
+        add(connection, name, since)
+
+
+def add(connection: sqlite3.Connection, name: str, since: str | None) -> None:
+    """Make a sink that begins with the first event since that moment (None: of all), if it does not exist."""
+    connection.execute("INSERT OR IGNORE INTO sinks (name, seq) VALUES (?, ?)", (name, last_before(connection, since)))
+
+
+def last_before(connection: sqlite3.Connection, since: str | None) -> int:
+    """The last event from before that moment; 0 without a moment."""
+    if since is None:
+        return 0
+    row = connection.execute(
+        "SELECT coalesce((SELECT min(seq) - 1 FROM events WHERE occurred_at >= ?), (SELECT max(seq) FROM events), 0)",
+        (since,),
+    ).fetchone()
+    return int(row[0])
 
 
 def is_configured(connection: sqlite3.Connection, wanted: Iterable[str]) -> bool:

@@ -24,6 +24,7 @@ from imi_monitor.sources.worktrees_source import read_roster
 from imi_monitor.store import registry_identity, repositories
 from imi_monitor.team.duty_lock import DutyLock
 from imi_monitor.team.event_relays import EventRelays
+from imi_monitor.team.task_duty import TaskDuty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class TeamDuties(Source):
         self._settings = context.settings
         self._lock = DutyLock(context.database)
         self._relays = EventRelays(context)
+        self._tasks = TaskDuty(context)
         self._changed = asyncio.Event()
         self._registry_changed = True
         self._snapshot: Snapshot | None = None
@@ -68,6 +70,8 @@ class TeamDuties(Source):
             await self._wait_for_lock(receiver)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._relays.run())
+                if self._tasks.wanted:
+                    group.create_task(self._tasks.run(receiver))
                 if address is not None:
                     group.create_task(self._follow_snapshots(receiver))
                     group.create_task(self._publish(receiver, address))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from imi_monitor import sinks
 from imi_monitor.model.errors import ImiError
@@ -38,7 +39,8 @@ class EventRelays:
             try:
                 sink = module.make_sink(self._context.settings, self._context.database)
             except ImiError as error:
-                await self._context.registry.write_unsynced(sink_cursors.set_problem, name, error.sentence)
+                with suppress(ImiError):  # the registry source reports it
+                    await self._context.registry.write_unsynced(sink_cursors.set_problem, name, error.sentence)
                 continue
             self._relays.append(Relay(sink, self._context.registry))
         async with asyncio.TaskGroup() as group:

@@ -235,7 +235,9 @@ def test_doctor_checks_configured_servers(monkeypatch: pytest.MonkeyPatch) -> No
     found = {check["name"]: check for check in outcome.data["checks"]}  # type: ignore[attr-defined]
     assert (found["amqp"]["state"], found["amqp"]["says"]) == ("ok", f"127.0.0.1:{port} answers")
     assert found["redis"]["state"] == "warn" and "does not answer within" in found["redis"]["says"]
-    assert found["postgres"]["state"] == "fail" and "does not begin with postgres://" in found["postgres"]["says"]
+    assert (
+        found["postgres"]["state"] == "fail" and "does not begin with one of postgresql://" in found["postgres"]["says"]
+    )
     assert outcome.exit_status == 1
     assert "hunter2" not in str(outcome.lines) + str(outcome.data)  # T4
     assert host.hostname()

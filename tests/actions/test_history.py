@@ -31,7 +31,7 @@ def sentences(world: Repo, *words: str) -> list[str]:
     return [one["sentence"] for one in imi("history", *words, "--json", cwd=world.path).data["entries"]]
 
 
-def test_what_is_archived_is_found_when_the_registry_is_gone(world: Repo) -> None:  # S2.28 S2.29 S2.51
+def test_what_is_archived_is_found_when_the_registry_is_gone(world: Repo) -> None:  # S2.29 S2.51
     before = imi("history", "feat-x", cwd=world.path)
     assert before.code == 0 and "nothing is archived yet" in before.out
     done = imi("archive", cwd=world.path)
@@ -45,6 +45,14 @@ def test_what_is_archived_is_found_when_the_registry_is_gone(world: Repo) -> Non
             file.unlink()
     assert sentences(world, "feat-x", "--since", "1h") == found
     assert sentences(world, "--agent", "nobody-1") == []
+
+
+def test_intents_are_kept_and_found(world: Repo) -> None:  # S2.28 S2.29 S2.48
+    assert imi("intent", "mend the flaky tokenizer", cwd=world.path).code == 0
+    assert imi("archive", cwd=world.path).code == 0
+    with closing(db.connect(str(registry_path()))) as connection:
+        db.transact(connection, lambda inner: inner.execute("DELETE FROM events"))
+    assert any("mend the flaky tokenizer" in one for one in sentences(world, "flaky", "--type", "intent"))
 
 
 def test_prompts_and_outcomes_of_sessions_are_found(world: Repo) -> None:

@@ -53,25 +53,6 @@ def answering() -> Iterator[list[bytes]]:
     thread.join(6)
 
 
-@pytest.mark.parametrize(
-    ("url", "schemes", "wanted"),
-    [
-        ("amqp://host", ("amqp", "amqps"), ("host", 5672)),
-        ("amqp://u:p%40@h/vhost", ("amqp", "amqps"), ("h", 5672)),
-        ("amqps://h", ("amqp", "amqps"), ("h", 5671)),
-        ("postgresql://u@[::1]/db", ("postgres", "postgresql"), ("::1", 5432)),
-        ("http://h", ("amqp", "amqps"), None),
-        ("amqp", ("amqp",), None),
-        ("amqp://", ("amqp",), None),
-        ("amqp://h:port", ("amqp",), None),
-        ("amqp://h:99999", ("amqp",), None),
-        ("amqp://[::1", ("amqp",), None),
-    ],
-)
-def test_host_and_port_of_a_server_url(url: str, schemes: tuple[str, ...], wanted: tuple[str, int] | None) -> None:
-    assert server_check.server_address(url, schemes) == wanted
-
-
 def test_a_tcp_check_of_an_open_and_a_closed_port(silent: int, closed_port: int) -> None:
     assert server_check.check_tcp("127.0.0.1", silent) is None
     assert server_check.check_tcp("127.0.0.1", closed_port) == "cannot be reached (Connection refused)"

@@ -114,6 +114,40 @@ def test_a_running_relay_waits_out_a_fault_and_blocks_no_other(path: Path) -> No
     assert state(path).problem is None
 
 
+def test_a_registry_that_takes_the_place_of_another_is_delivered_from_its_start(path: Path, tmp_path: Path) -> None:
+    sink = RememberingSink()
+    other = tmp_path / "other" / "iMi.db"
+    other.parent.mkdir()
+    add_events(other, 7)
+
+    async def work() -> None:
+        async with registry(path) as opened:
+            relay = Relay(sink, opened, unhurried=False)
+            assert await relay.drain()
+            sink.got.clear()
+            for file in path.parent.glob("iMi.db*"):
+                file.unlink()
+            other.replace(path)
+            await relay.drain()  # the first read may still find the file that is gone
+            assert await relay.drain()
+
+    asyncio.run(work())
+    assert sink.got == list(range(1, 8)) and state(path).backlog == 0
+
+
+def test_what_a_library_raises_or_cancels_is_a_fault_like_others(path: Path) -> None:
+    class Odd(RememberingSink):
+        raises: BaseException = KeyError("vhost")
+
+        async def open(self, registry: str) -> int | None:
+            raise self.raises
+
+    for error, says in ((KeyError("vhost"), "KeyError: 'vhost'"), (asyncio.CancelledError(), "closed the connection")):
+        sink = Odd()
+        sink.raises = error
+        assert not drained(path, sink) and says in str(state(path).problem)
+
+
 def test_a_sink_that_is_configured_later_begins_where_it_should(path: Path) -> None:
     configure(path, "memory", "fresh", since="2999-01-01T00:00:00")
     assert state(path, "fresh").backlog == 0 and state(path).backlog == 25

@@ -85,7 +85,20 @@ def test_filters_narrow_the_search(archive: sqlite3.Connection) -> None:
     assert found(archive, "token", since="2026-01-04T00:00:00") == ["id-0004", "id-0003"]
     assert found(archive, "token", since="2030-01-01T00:00:00") == []
     assert found(archive, until="2026-01-03T00:00:00") == ["id-0001"]
-    assert found(archive, before=3) == ["id-0002", "id-0001"]
+    third = history_search.find(archive, "id-0003")[0]
+    assert found(archive, before=third.seq) == ["id-0002", "id-0001"]
+
+
+def test_the_newest_come_first_in_whatever_order_they_were_archived(archive: sqlite3.Connection) -> None:
+    add(archive, entry(5, "token"), entry(2, "token"), entry(9, "token", at="never"), entry(8, "token", at="never"))
+    add(
+        archive,
+        *(entry(number, "token", at="2026-01-03T00:00:00+00:00") for number in range(100, 140)),
+        entry(4, "token"),
+    )
+    numbers = found(archive, "token")
+    assert numbers[:4] == ["id-0005", "id-0004", "id-0002", "id-0139"] and numbers[-2:] == ["id-0008", "id-0009"]
+    assert history_file.count(archive) == 45
 
 
 def test_texts_that_no_database_takes_are_stored_as_far_as_possible(archive: sqlite3.Connection) -> None:
@@ -103,6 +116,19 @@ def test_what_is_forgotten_is_gone_from_the_file_and_does_not_come_back(tmp_path
         assert add(connection, entry(99, "hunter2secretword")) == 0, "a second delivery does not bring it back"
         connection.execute("INSERT INTO found (found) VALUES ('integrity-check')")
     assert all(b"hunter2secretword" not in file.read_bytes() for file in tmp_path.glob("history.db*"))
+
+
+def test_a_full_disk_is_said_and_undoes_the_transaction(tmp_path: Path) -> None:
+    path = str(tmp_path / "history.db")
+    with closing(history_file.connect(path)) as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            add(connection, *(entry(number, f"long {'word ' * 900}") for number in range(20)), upto=20)
+        assert "is full: free some space" in history_file.history_error(caught.value, path).sentence
+        connection.execute("PRAGMA max_page_count = 1000000")
+        assert found(connection) == [] and history_file.position(connection, "r1", "events") == 0
+        assert add(connection, entry(1, "word"), upto=1) == 1
 
 
 def test_the_archive_is_private_and_refuses_what_is_none(tmp_path: Path) -> None:

@@ -16,10 +16,14 @@ from imi_monitor.store.history_search import HistoryQuery
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.views.events_view import EventsView
 from imi_monitor.ui.views.history_view import HistoryView, parse_query
+from imi_monitor.ui.views.session_view import SessionView
 from imi_monitor.ui.views.trash_view import TrashView
 from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import Repo, imi
+from tests.ui import sample_agents
 from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
+from tests.ui.sample_snapshots import FakeEngine
+from tests.ui.test_agents_view import played
 
 
 @pytest.fixture
@@ -65,6 +69,21 @@ def test_the_history_is_searched_as_one_types_and_enter_goes_there(world: Repo, 
         await wait_until(pilot, lambda: not view.wanted_row and view.query_one(RowList).cursor is not None)
 
     run_dashboard(world, play, size)
+
+
+def test_a_prompt_leads_to_the_session_of_its_agent(tmp_path: Path) -> None:
+    database, shown = str(tmp_path / "iMi.db"), sample_agents.at_work()
+    sample_agents.keep(database, shown, told=sample_agents.acts())
+    assert imi("archive", "--db", database).code == 0
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: FakeEngine) -> None:
+        await opened(app, pilot, "u", HistoryView)
+        await pilot.press("slash", *"type:session.prompt", "enter")
+        await wait_until(pilot, lambda: "1 found" in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, SessionView))
+
+    played(play, shown, database)
 
 
 def test_the_events_view_goes_on_in_the_archive(world: Repo) -> None:

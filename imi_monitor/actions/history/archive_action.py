@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.model import sink_words, times
-from imi_monitor.model.errors import ImiError
+from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import db, sink_cursors
 
@@ -48,6 +48,7 @@ class ArchiveAction(Action):
     options = (
         Option("timer", "print a unit with a timer, and a line for cron, instead of archiving"),
         Option("status", "only say how far each is"),
+        Option("init", "make the tables of servers.postgres_url, and a role that can only read them; then archive"),
     )
     changes = False
 
@@ -57,13 +58,35 @@ class ArchiveAction(Action):
             return _timer()
         from imi_monitor import sinks
 
+        notes = _make_schema(context) if request.flag("init") else []
         wanted = sinks.wanted(context.settings)
         if not wanted:
             return Outcome(["nothing is archived: history.enabled is off, and no server is set"], {"sinks": []})
         if not db.read(context.connection, sink_cursors.is_configured, wanted):
             db.transact(context.connection, sink_cursors.configure, sinks.beginnings(wanted))
         delivered, problems = ({}, {}) if request.flag("status") else _deliver(context)
-        return _report(context, delivered, problems)
+        outcome = _report(context, delivered, problems)
+        outcome.warnings += notes
+        return outcome
+
+
+def _make_schema(context: Context) -> list[str]:
+    """Make the tables in PostgreSQL; returns what could not be done and need not be."""
+    from imi_monitor.links import server_url
+    from imi_monitor.sinks import postgres_sink
+
+    url = context.settings.text("servers.postgres_url")
+    if not url:
+        raise Refused("this home has no PostgreSQL: set servers.postgres_url in the config file", code="no-database")
+    address = server_url.parse_postgres(url, insecure=context.settings.flag("team.insecure"))
+    try:
+        from imi_monitor.links import postgres_link
+    except ImportError as error:
+        raise UsageError(postgres_sink.MISSING, code="no-library") from error
+    try:
+        return postgres_link.make_schema(address)
+    except postgres_link.FAULTS as error:
+        raise Refused(f"PostgreSQL at {address.shown} {postgres_link.fault_of(error)}", code="no-schema") from error
 
 
 def _deliver(context: Context) -> tuple[dict[str, int], dict[str, str]]:

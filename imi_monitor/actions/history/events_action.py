@@ -72,6 +72,12 @@ class EventsAction(Action):
         Option("type", "only events of this kind: worktree.claimed, worktree.*; several with commas", value="TYPE"),
         Option("worktree", "only events of this worktree, which may be removed", value="NAME", aliases=("w",)),
         Option("limit", "the maximum number of past events", value="N", number=True, aliases=("n",)),
+        Option(
+            "from",
+            "amqp: follow the exchange of servers.amqp_url, with what other programs publish",
+            value="WHERE",
+            choices=("registry", "amqp"),
+        ),
         ALL_REPOSITORIES,
     )
     changes = False
@@ -79,6 +85,8 @@ class EventsAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
+        if request.text("from") == "amqp":
+            return _follow_exchange(context, request)
         query = _query(context, request)
         many = len(repositories.list_repositories(context.connection)) > 1 and query.repo_name is None
         follow = request.flag("follow")
@@ -91,6 +99,16 @@ class EventsAction(Action):
             if not follow:
                 raise  # Ctrl-C is the way to end --follow
         return Outcome([] if shown or follow else ["no events" + (" of that kind" if request.narrows else " yet")])
+
+
+def _follow_exchange(context: Context, request: Request) -> Outcome:
+    from contextlib import suppress
+
+    from imi_monitor.actions.history import exchange_events
+
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the way to end it
+        exchange_events.follow(context, _kinds(request.text("type")))
+    return Outcome()
 
 
 def _query(context: Context, request: Request) -> EventQuery:

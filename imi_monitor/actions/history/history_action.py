@@ -61,13 +61,18 @@ class HistoryAction(Action):
         if wanted is not None:
             return _forget(context, wanted)
         query = _query(context, request)
-        answer = history_query.search(context.database, query, request.whole("limit") or _DEFAULT_LIMIT)
+        limit = request.whole("limit") or _DEFAULT_LIMIT
+        warnings: list[str] = []
+        answer = history_query.search_server(context.settings, query, limit, warnings)
+        if answer is None:
+            answer = history_query.search(context.database, query, limit)
         if answer is None:
             return Outcome(
                 ["nothing is archived yet: a dashboard, `imi serve` or `imi archive` begins it"],
                 {"entries": [], "count": 0, "total": 0, "source": None},
+                warnings=warnings,
             )
-        warnings = [] if answer.indexed else [history_query.WITHOUT_INDEX]
+        warnings += [] if answer.indexed else [history_query.WITHOUT_INDEX]
         data = {
             "entries": [history_query.data(hit) for hit in answer.hits],
             "count": len(answer.hits),

@@ -7,12 +7,17 @@ import sqlite3
 
 from imi_monitor.fast import json_reader
 from imi_monitor.model import history_words
+from imi_monitor.sinks import postgres_sink
 from imi_monitor.store import history_file, history_search
 from imi_monitor.store.events import Event
+from imi_monitor.store.history_search import HistoryHit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.store.history_search import HistoryHit, HistoryQuery
+    from collections.abc import Callable
+
+    from imi_monitor.config import Settings
+    from imi_monitor.store.history_search import HistoryQuery
 
 WITHOUT_INDEX = "this Python's SQLite has no FTS5: every entry is read, which takes longer"
 
@@ -42,7 +47,58 @@ def search(database: str, query: HistoryQuery, limit: int) -> HistoryAnswer | No
         raise history_file.history_error(error, path) from error
 
 
-_NUMBERS = 1 << 40  # an entry's number less this is that of an event which only the archive has
+def search_server(settings: Settings, query: HistoryQuery, limit: int, warnings: list[str]) -> HistoryAnswer | None:
+    """The same from PostgreSQL; None if none is set, or if it cannot answer: then a warning says why."""
+    url = settings.text("servers.postgres_url")
+    if not url:
+        return None
+    from imi_monitor.links import server_url
+
+    address = server_url.parse_postgres(url, insecure=settings.flag("team.insecure"))
+    try:
+        from imi_monitor.links import postgres_link
+    except ImportError:
+        warnings.append(f"{postgres_sink.MISSING}; searched history.db instead")
+        return None
+    try:
+        rows, total = postgres_link.search(address, *_conditions(query, postgres_link.match), limit)
+    except postgres_link.FAULTS as error:
+        shown = f"PostgreSQL at {address.shown} {postgres_link.fault_of(error)}"
+        warnings.append(f"{shown}; searched history.db instead")
+        return None
+    hits = [HistoryHit(0, *row) for row in rows]
+    return HistoryAnswer(f"PostgreSQL at {address.shown}", hits, total, indexed=True)
+
+
+def _conditions(
+    query: HistoryQuery, match: Callable[[tuple[str, ...]], tuple[str, list[object]]]
+) -> tuple[str, list[object]]:
+    """The query as a condition of SQL, with its values."""
+    where, values = match(tuple(word for word in query.words if any(map(str.isalnum, word))))
+    pairs = {
+        "at >= %s": query.since,
+        "at < %s": query.until,
+        "agent_id = %s": query.agent,
+        "repo_name = %s": query.repo_name,
+        "worktree_name = %s": query.worktree_name,
+    }
+    parts = [where]
+    for condition, value in pairs.items():
+        if value is not None:
+            parts.append(condition)
+            values.append(value)
+    if query.types:
+        parts.append(f"({' OR '.join('type LIKE %s' for _ in query.types)})")
+        values += [_pattern(one) for one in query.types]
+    return " AND ".join(parts), values
+
+
+def _pattern(kind: str) -> str:
+    escaped = kind.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    return escaped.removesuffix("*") + "%" if kind.endswith(".*") else escaped
+
+
+_NUMBERS = 1 << 62  # an entry's number less this is that of an event which only the archive has
 
 
 def older_events(
@@ -105,12 +161,12 @@ def data_of(hit: HistoryHit) -> dict[str, object]:
 
 def excerpt(hit: HistoryHit, words: tuple[str, ...], width: int) -> str:
     """The part of the texts behind the sentence around the first word that the sentence does not have; or empty."""
-    first, _, rest = hit.words.partition("\n")
-    text = " ".join(rest.split())
-    folded, shown = text.casefold(), first.casefold()
-    places = [folded.find(word.casefold()) for word in words if word.casefold() not in shown]
-    at = min((place for place in places if place >= 0), default=-1)
-    if at < 0:
-        return ""
-    start = max(0, at - width // 3)
-    return ("…" if start else "") + text[start : start + width]
+    first, *rest = hit.words.split("\n")
+    missing = [word.casefold() for word in words if word.casefold() not in first.casefold()]
+    for line in (*rest[1:], *rest[:1]):  # texts of a session come behind the values of the event
+        folded = line.casefold()
+        at = min((place for word in missing if (place := folded.find(word)) >= 0), default=-1)
+        if at >= 0:
+            start = line.rfind(" ", 0, max(0, at - width // 3)) + 1 if at > width // 2 else 0
+            return ("…" if start else "") + line[start : start + width]
+    return ""

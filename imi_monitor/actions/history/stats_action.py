@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from imi_monitor.actions import time_format
 from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, Option, Outcome
-from imi_monitor.actions.history import sessions_action
+from imi_monitor.actions.history import sessions_action, stats_over_time
 from imi_monitor.actions.history.session_commits import CommitCounts
 from imi_monitor.actions.status import status_action
 from imi_monitor.model import times
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.sessions import SessionFilter, SessionRow
 
 _DAYS = 7
-_BY = ("agent", "team", "worktree")
+_BY = ("day", "week", "agent", "team", "worktree", "repo")
 _COLUMNS = (
     Column("Agent", least=6, name=True),
     Column("Team", least=4, rank=8),
@@ -83,7 +83,11 @@ class StatsAction(Action):
     words = ("stats",)
     group = "Agents"
     label = "Statistics"
-    examples = (("imi stats --by agent --since 7d", "the numbers of each agent for a week"),)
+    examples = (
+        ("imi stats --by agent --since 7d", "the numbers of each agent for a week"),
+        ("imi stats --by day", "the last two weeks, a line for each day"),
+        ("imi stats --format openmetrics", "a file for the textfile collector of node_exporter"),
+    )
     help = "count tasks, sessions, time, failures, tokens, files and commits per agent and worktree"
     more = f"""{OF_REPOSITORY}
     Tasks are those of `imi tasks`. Waiting means for a person; idle means between two turns. Tokens count whole
@@ -93,7 +97,18 @@ class StatsAction(Action):
         Option("since", "start at a time: 7d (default), 2h ago, a date and time", value="WHEN"),
         sessions_action.WORKTREE,
         sessions_action.AGENT,
-        Option("by", "one line for each of them", value="WHAT", choices=_BY),
+        Option(
+            "by",
+            "one line for each of them; of a day or week, only sessions that ended in it",
+            value="WHAT",
+            choices=_BY,
+        ),
+        Option(
+            "format",
+            "csv: a table of ended sessions; openmetrics: counters of all that is known, for Prometheus",
+            value="FORMAT",
+            choices=stats_over_time.FORMATS,
+        ),
         ALL_REPOSITORIES,
     )
     changes = False
@@ -103,6 +118,13 @@ class StatsAction(Action):
         by = request.text("by")
         if by is not None and by not in _BY:
             raise UsageError(f"--by {safe(by)!r} is unknown: use one of {', '.join(_BY)}", code="bad-option")
+        form = request.text("format")
+        if form is not None and form not in stats_over_time.FORMATS:
+            raise UsageError(f"--format {safe(form)!r} is unknown: use csv or openmetrics", code="bad-option")
+        if form is not None:
+            return stats_over_time.export(context, request, form, by)
+        if by in stats_over_time.PERIODS:
+            return stats_over_time.by_period(context, request, by)
         wanted = sessions_action.session_filter(context, request)
         since = wanted.since or times.stamp(times.now() - timedelta(days=_DAYS))
         wanted = type(wanted)(wanted.repo_name, wanted.worktree_name, wanted.agent, None, since)
@@ -113,7 +135,7 @@ class StatsAction(Action):
         total = _total(groups)
         if by is not None:
             groups = _by(groups, by)
-        many = len({group.repo_name for group in groups}) > 1
+        many = by == "repo" or len({group.repo_name for group in groups}) > 1
         rows = [_row(group, many) for group in groups]
         if len(groups) > 1:
             rows.append(_row(total, many))
@@ -159,10 +181,11 @@ def _with_tasks(connection: sqlite3.Connection, wanted: SessionFilter, since: st
 
 
 def _by(groups: list[StatsGroup], what: str) -> list[StatsGroup]:
-    """One group for each agent, worktree or team, without the texts that differ inside it."""
+    """One group for each agent, worktree, team or repository, without the texts that differ inside it."""
     found: dict[object, list[StatsGroup]] = {}
     for group in groups:
-        keys = {"agent": group.agent, "team": group.team, "worktree": (group.repo_name, group.worktree_name)}
+        keys: dict[str, object] = {"agent": group.agent, "team": group.team, "repo": group.repo_name}
+        keys["worktree"] = (group.repo_name, group.worktree_name)
         found.setdefault(keys[what], []).append(group)
     return [_total(members, alike=("agent", "cli", "repo_name", "worktree_name", "team")) for members in found.values()]
 

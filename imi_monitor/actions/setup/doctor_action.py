@@ -11,7 +11,7 @@ from imi_monitor.actions.setup import new_registry, scratch_worktree
 from imi_monitor.git.environment import git_environment, git_path
 from imi_monitor.git.runner import git_version
 from imi_monitor.git.spawn import spawn
-from imi_monitor.links import redis_url, server_check
+from imi_monitor.links import redis_url, server_check, server_url
 from imi_monitor.model import sink_words, times
 from imi_monitor.model.checkup import CheckResult, fail, ok, warn
 from imi_monitor.model.errors import ImiError, RegistryError
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 _GOOD_GIT = (2, 38, 0)
 _MOST_NAMES = 5
-_SERVERS = (
-    ("amqp", "servers.amqp_url", ("amqp", "amqps")),
-    ("postgres", "servers.postgres_url", ("postgres", "postgresql")),
-)
+_SERVERS = {"amqp": server_url.parse_amqp, "postgres": server_url.parse_postgres}
 _SHELLS = {
     "zsh": 'add `eval "$(imi shell-init zsh)"` to ~/.zshrc',
     "bash": 'add `eval "$(imi shell-init bash)"` to ~/.bashrc',
@@ -54,7 +51,7 @@ class DoctorAction(Action):
             return new_registry.begin(context)
         context.open_known_repositories()
         checks: list[CheckResult] = []
-        for step in (_git, _registry, _trash, _folders, _shell, _gh, _settings, _sinks):
+        for step in (_git, _registry, _trash, _folders, _shell, _gh, _settings, _sinks, _tasks):
             context.progress(f"checking {step.__name__.strip('_')}")
             checks.extend(step(context))
         failed = sum(check.state == "fail" for check in checks)
@@ -152,8 +149,7 @@ def _settings(context: Context) -> list[CheckResult]:
         settings = context.settings
     except ImiError as error:
         return [fail("config", error.sentence, "`imi help config` lists the settings")]
-    urls = [(name, settings.text(key), schemes) for name, key, schemes in _SERVERS]
-    found = [_server(name, url, schemes) for name, url, schemes in urls if url]
+    found = [_server(settings, name) for name in _SERVERS if settings.text(f"servers.{name}_url")]
     if settings.text("servers.redis_url"):
         found = [*_redis(settings), *found]
     config = ok("config", "no problems")
@@ -176,6 +172,26 @@ def _sinks(context: Context) -> list[CheckResult]:
     return [_sink(name, known.get(name)) for name in wanted]
 
 
+def _tasks(context: Context) -> list[CheckResult]:
+    """Whether a task may be given to two homes."""
+    try:
+        settings = context.settings
+    except ImiError:
+        return []
+    if not (settings.text("servers.amqp_url") and settings.text("tasks.queue")):
+        return []
+    queue = safe(settings.text("tasks.queue"), 60)
+    if settings.text("servers.redis_url") or settings.text("servers.postgres_url"):
+        return [ok("tasks", f"come from the queue {queue}, each to one home")]
+    return [
+        warn(
+            "tasks",
+            f"come from the queue {queue}; after a crash one may be on the boards of two homes, and says so",
+            'set servers.redis_url or servers.postgres_url, in which homes reserve tasks; or tasks.queue = ""',
+        )
+    ]
+
+
 def _sink(name: str, one: SinkState | None) -> CheckResult:
     title = f"events to {sink_words.name(name)}"
     if one is None:
@@ -190,6 +206,7 @@ _SHARED = {
     "counts": "names of repositories, worktrees, branches, owners and agents, states and counts; no file names",
     "names": "also names of changed files, what tools work on, and subjects of commits",
     "titles": "also titles of sessions, and what agents wait for",
+    "prompts": "to PostgreSQL also the last prompt and message of each session",
 }
 
 
@@ -208,12 +225,15 @@ def _redis(settings: Settings) -> list[CheckResult]:
     ]
 
 
-def _server(name: str, url: str, schemes: tuple[str, ...]) -> CheckResult:
-    where = server_check.server_address(url, schemes)
-    if where is None:
-        return fail(name, f"its URL does not begin with {schemes[0]}://", f"correct servers.{name}_url (`imi config`)")
-    shown = f"{safe(where[0], 80)}:{where[1]}"
-    problem = server_check.check_tcp(*where)
+def _server(settings: Settings, name: str) -> CheckResult:
+    try:
+        address = _SERVERS[name](settings.text(f"servers.{name}_url"), insecure=settings.flag("team.insecure"))
+    except ImiError as error:
+        return fail(name, error.sentence, "see `imi config`")
+    host, _, port = address.shown.rpartition(":")
+    problem = server_check.check_tcp(host, int(port)) if port.isdecimal() else None
     if problem is None:
-        return ok(name, f"{shown} answers")
-    return warn(name, f"{shown} {problem}", "imi works without it on this machine; start it, or correct its URL")
+        return ok(name, f"{address.shown} answers")
+    return warn(
+        name, f"{address.shown} {problem}", "imi works without it on this machine; start it, or correct its URL"
+    )

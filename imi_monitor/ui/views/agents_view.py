@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from imi_monitor.actions import time_format
-from imi_monitor.actions.history import stats_action
+from imi_monitor.actions.history import stats_action, stats_over_time
 from imi_monitor.actions.history.stats_action import StatsGroup
 from imi_monitor.model import attention, repository_names, times
 from imi_monitor.model.agent import Agent
@@ -49,6 +49,7 @@ class TodayReading:
 
     done: StatsGroup
     teams: dict[str, str]
+    bars: str  # how long agents worked on each of the last days
 
 
 class AgentsView(FilteredView, SingleAgentView):
@@ -140,10 +141,11 @@ class AgentsView(FilteredView, SingleAgentView):
         with self.open_context(None) as context:
             done = stats_action.today(context, repos[0] if len(repos) == 1 else None)
             described = db.read(context.connection, agents.list_descriptions)
-        return TodayReading(done, {name: one.team for name, one in described.items() if one.team})
+            bars = stats_over_time.working_bars(context, repos[0] if len(repos) == 1 else None)
+        return TodayReading(done, {name: one.team for name, one in described.items() if one.team}, bars)
 
     def _show_today(self, result: TodayReading | ImiError) -> None:
-        line = cells.failure(result.sentence) if isinstance(result, ImiError) else today_line(result.done)
+        line = cells.failure(result.sentence) if isinstance(result, ImiError) else today_line(result.done, result.bars)
         self.query_one("#agents-today", Static).update(line, layout=False)
         if isinstance(result, TodayReading) and result.teams != self._teams:
             self._teams = result.teams
@@ -232,7 +234,7 @@ def _colour(group: str) -> str:
     return agent_cells.SIGNS[DEAD if group == _NEWEST_END else group][1] if group in _BY_STATE else ""
 
 
-def today_line(done: StatsGroup) -> Content:
+def today_line(done: StatsGroup, bars: str = "") -> Content:
     """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; unknown values are left out."""
     spent, tokens = done.spent, add_known(done.tokens_in, done.tokens_out)
     failed = spent.failed + done.interrupted
@@ -244,7 +246,10 @@ def today_line(done: StatsGroup) -> Content:
     parts += [(count(len(done.files), "file"), "")] if done.files else []
     parts += [(f"{failed} failed", "$agent-failed")] if failed else []
     shown = Content.styled(" · ", MUTED).join([Content.styled(text, style or MUTED) for text, style in parts])
-    return Content.styled("today  ", "bold").append(shown)
+    line = Content.styled("today  ", "bold").append(shown)
+    if len(bars) < 2:
+        return line
+    return line.append(Content.styled(f" · {len(bars)} days ", MUTED)).append(Content.styled(bars, "$accent"))
 
 
 def _totals(found: Sequence[Agent]) -> str:

@@ -19,7 +19,8 @@ from textual.content import Content
 from imi_monitor.actions import time_format
 from imi_monitor.actions.history import history_query
 from imi_monitor.actions.history.history_query import HistoryAnswer
-from imi_monitor.model import event_text, history_words, repository_names, sink_words, times
+from imi_monitor.model import event_text, history_words, repository_names, session_record, sink_words, times
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.snapshot import Key, RegistryEvent, Snapshot
 from imi_monitor.model.text import count, safe
@@ -30,6 +31,7 @@ from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 from imi_monitor.ui.views.diff_view import DiffView, ShownCommit
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
 from imi_monitor.ui.views.registry_view import NARROW
+from imi_monitor.ui.views.session_view import SessionView
 from imi_monitor.ui.views.trash_view import TrashView
 from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
@@ -190,7 +192,7 @@ class HistoryView(FilteredView):
         self.action_go_there()
 
     def action_go_there(self) -> None:
-        """Go to the trash entry, the commit or the worktree that the entry is about; else show what is recorded."""
+        """Go to the trash entry, commit, session or worktree that the entry is about; else show what is recorded."""
         hit = self._chosen
         if hit is None:
             return
@@ -204,11 +206,18 @@ class HistoryView(FilteredView):
         elif hit.type == "worktree.commit" and tree is not None and data.get("commit"):
             shown = ShownCommit(str(data["commit"]), str(data.get("subject") or ""), hit.agent_id or "")
             app.open_view(DiffView(tree, self.open_context, commit=shown), None)
+        elif (agent := self._agent_of(data.get("session"))) is not None:
+            app.open_view(SessionView(agent.key, self.open_context), agent)
         elif tree is not None and not hit.type.startswith("session."):
             self.dismiss(None)
             app.home.select(tree)
         else:
             self.action_show_data()
+
+    def _agent_of(self, session: object) -> Agent | None:
+        """The agent whose session it is, while the dashboard shows it."""
+        agents = self.snapshot.agents if self.snapshot is not None and session else ()
+        return next((agent for agent in agents if session_record.session_id(agent) == session), None)
 
     def _tree_of(self, hit: HistoryHit) -> Key | None:
         trees = self.snapshot.worktrees if self.snapshot is not None else ()
