@@ -86,7 +86,7 @@ class AgentNames:
 _identity = attrgetter("id", "session")  # a session may have the same id as a process without a session
 
 # The fields of an agent that decide its name and those of others.
-_naming_fields = attrgetter("id", "cli", "key", "pid", "truth.ended", "facts.started_at")
+_naming_fields = attrgetter("id", "cli", "key", "pid", "starters", "truth.ended", "facts.started_at")
 
 
 def name_agents(
@@ -181,7 +181,7 @@ def _holders(
 
 def _is_bound(agent: Agent, claim: ClaimState, label: str, given: Mapping[str, GivenName]) -> bool:
     """Whether there is evidence that the claim is this agent's."""
-    if claim.pid is not None and agent.pid == claim.pid:
+    if claim.pid is not None and (agent.pid == claim.pid or claim.pid in agent.starters):
         return True
     if agent.session is not None and agent.session in claim.sessions:
         return True

@@ -104,6 +104,7 @@ class SessionState:
     numbers: dict[str, float | None]
     metadata: dict[str, object]
     never_asked: bool = False  # it stands at its prompt, and no turn is over
+    starters: frozenset[int] = frozenset()  # the pids of its wrappers and of the processes that started them
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,7 @@ def session_state(agent: Agent, host: str, boot: str, now: datetime) -> SessionS
         numbers={name: _number(value) for name, value in numbers.items()},
         metadata={name: safe(value) for name, value in about.items() if value is not None},
         never_asked=agent.never_asked,
+        starters=agent.starters,
     )
 
 

@@ -106,7 +106,7 @@ def _of_dead_process(
         if found.state in RESTING:
             return replace(found, ended=True)
     died_at_work = left is not None and last is not None and _moment(left.at) > _moment(last.at)
-    seen_at_work = last is not None and former is not None and former.state in last.or_else - RESTING
+    seen_at_work = last is not None and former is not None and _was_at_work_after(former, last)
     if last is not None and last.state in RESTING and not (died_at_work or seen_at_work):
         confidence = LIKELY if last.or_else else EXACT
         return _truth(last, ordered, "the process has ended", confidence, ended=True)
@@ -124,6 +124,13 @@ def _of_dead_process(
         rejected=rejected,
         ended=True,
     )
+
+
+def _was_at_work_after(former: Truth, last: Evidence) -> bool:
+    """Whether the process was seen to do what its last record may mean after that record, and not only before it."""
+    if former.state not in last.or_else - RESTING:
+        return False
+    return any(_moment(one.read_at or one.at) > _moment(last.at) for one in former.used)
 
 
 def _by_authority(authority: Evidence, ordered: Sequence[Evidence], events: Sequence[Evidence], now: datetime) -> Truth:

@@ -259,7 +259,7 @@ def _claiming_agent(connection: sqlite3.Connection, now: SessionState, row: _Rec
     if claim is None:
         return own
     holder, pid = str(claim[0]), claim[1]
-    if pid is not None and pid == now.pid:
+    if pid is not None and (pid == now.pid or pid in now.starters):
         return holder
     if now.cli not in holder.lower():
         return own

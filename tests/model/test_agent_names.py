@@ -47,6 +47,13 @@ def test_the_process_of_a_claim_is_its_agent() -> None:
     assert not found[1].intruder
 
 
+def test_a_claim_of_the_wrapper_of_an_agent_is_that_of_the_agent() -> None:
+    """Programs from npm run in a child of `node`, and an agent in a window below the bridge to its server."""
+    wrapped = replace(agent("2", "codex", pid=2), starters=frozenset({7, 8}))
+    found = name_agents([agent("1", "codex", pid=1), wrapped], claim("ann", pid=8))
+    assert told(found) == [("codex-1", "other"), ("ann", "mine")]
+
+
 def test_without_a_claimed_process_program_and_age_decide() -> None:
     assert told(name_agents([agent("2"), agent("1")], claim("claude-7"))) == [
         ("claude-7", "mine"),

@@ -118,6 +118,8 @@ def test_what_a_process_was_seen_to_do_decides_where_its_records_do_not() -> Non
     resting = decide(unclear, True, NOW)
     assert decide(unclear, False, NOW, former=resting).state == "completed"
     assert decide(unclear, False, NOW).state == "completed"
+    before = decide([told("transcript", "running", 61)], True, NOW)
+    assert decide(unclear, False, NOW, former=before).state == "completed", "it was at work before its last words"
     certain = [told("transcript", "completed", 1)]
     assert decide(certain, False, NOW, former=working).state == "completed", "a record of the end is newer than a title"
 

@@ -33,11 +33,16 @@ state, marked with `~`); *WRONG* (another state, without a mark).
 
 """
 _FOOT = """
-Where imi is unsure:
+A dash: the program has no such dialog. Where imi is unsure:
 
 - Gemini, killed while a command ran, to a monitor that starts later: Gemini records a tool once it has finished, so the records
   end as those of an answer do. A monitor that ran saw the title of the terminal.
-- Kimi Code, one of two in a folder, killed: nothing records which process has which session, so it may be the other one's.
+- Kimi Code, one of two in a folder, killed: nothing records which process has which session (no lock, open file, environment
+  variable, log or command line has it), so it may be the other one's.
+
+Where imi is not certain of what is right: Gemini and Qwen record neither a question nor the end of a turn; Codex records no
+answer to a question; a dialog at the start is told from the lists of trusted folders, from a log (Copilot) or from what is
+missing (Claude, Codex).
 """
 
 
@@ -56,7 +61,8 @@ def main(words: list[str]) -> int:
         )
     findings: list[Finding] = []
     failures: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="imi-agents-") as folder, serving() as port:
+    # not in /tmp, where Codex refuses to put the helpers of its sandbox
+    with tempfile.TemporaryDirectory(prefix="imi-agents-", dir=CACHE) as folder, serving() as port:
         for program in chosen:
             findings += _run(program, Path(folder) / program.cli, port, failures, records)
     page = (

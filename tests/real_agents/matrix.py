@@ -124,6 +124,7 @@ def drive(run: ProgramRun, program: RealProgram) -> None:
     first = run.open(*program.start)
     if program.trust:
         first.wait(program.trust, 120)
+        time.sleep(4)  # a dialog that is told from what is missing is told after some seconds
         run.check("asks whether its folder is trusted", first, ASKS)
     run.reach_prompt(first)
     run.check("never asked", first, RESTS)

@@ -162,7 +162,7 @@ PROGRAMS = (
         _claude,
         start=("--permission-mode", "default"),
         resume=("--continue", "--permission-mode", "default"),
-        prompt=r"\? for shortcuts|^\s*❯(?! No, exit)",
+        prompt=r"\? for shortcuts|^\s*❯(?! No, exit| Yes, I)",
         trust="Yes, I trust this folder",
         trusts=("Down", "Enter"),
         asks=r"Do you want to proceed",

@@ -26,6 +26,7 @@ from imi_monitor.sources.source import RosterEntry
 
 TICK = 1.0  # seconds between two calls of every reader, for what no file shows
 SCAN_EVERY = 2.5  # seconds between two scans of all processes; those already found are checked every tick
+_FIRST_PROCESS = 1
 _MOST_KNOWN = 10_000  # paths known to be written by a known process
 _SETTLED = 5.0  # seconds after which newer evidence no longer overrides the last one
 _STATE_HOLDS = timedelta(seconds=10)  # how long the last known state of a living process is held
@@ -162,10 +163,12 @@ class AgentPoll:
             if known is None or (known[0] is not one and not differs_only_in_events(known[0], one)):
                 root = None if one.cwd is None else context.root_of(one.cwd)
                 decided = with_child_evidence(one, context.processes, context.now)
-                known = one, as_agent(decided, self._roots.get(root or ""), now, self._former(name))
+                seen = as_agent(decided, self._roots.get(root or ""), now, self._former(name))
+                known = one, _with_starters(seen, context.processes)
             elif ticked and _may_change(one, known[1].agent, now):
                 decided = with_child_evidence(one, context.processes, context.now)
-                known = one, as_agent(decided, known[1].agent.key, now, self._former(name))
+                seen = as_agent(decided, known[1].agent.key, now, self._former(name))
+                known = one, _with_starters(seen, context.processes)
             elif known[0] is not one:
                 known = one, SeenAgent(known[1].agent, one.events)
             self._seen[name] = known
@@ -237,6 +240,15 @@ def read_agents_once(
         result = poll.poll(frozenset(), roots)
     found = [one.agent for one in result.agents]
     return name_agents(found, {claim.key: claim for claim in claims}, given_names(found)), result.failures
+
+
+def _with_starters(seen: SeenAgent, processes: Sequence[AgentProcess]) -> SeenAgent:
+    """The agent with the processes that started it: a claim may be bound to one of them."""
+    process = next((one for one in processes if one.pid == seen.agent.pid), None)
+    if process is None:
+        return seen
+    starters = (process.family | frozenset(process.ancestors)) - {process.pid, _FIRST_PROCESS}
+    return SeenAgent(replace(seen.agent, starters=starters), seen.events)
 
 
 def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
