@@ -438,7 +438,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "group": "Agents",
         "label": "Resume",
         "help": "resume the session of a run that has ended",
-        "key": "",
+        "key": "less_than_sign",
         "key_bar": 0,
         "requires": ("folder",),
         "needs_worktree": True,

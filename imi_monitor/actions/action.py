@@ -237,7 +237,7 @@ class WritingAids:
 
 
 class KeyChoice:
-    """An answer that a dialog offers with a key of its own."""
+    """An answer that a dialog offers with a key of its own; an empty value gives the request none."""
 
     __slots__ = ("key", "label", "value")
 

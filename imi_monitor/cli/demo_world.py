@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from imi_monitor import actions
 from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
-from imi_monitor.cli import demo_agents
+from imi_monitor.cli import demo_agents, demo_program
 from imi_monitor.cli.demo_agents import FakeAgent
 from imi_monitor.git.layout import discover
 from imi_monitor.git.runner import Git
@@ -39,6 +41,8 @@ _FILES = {
 _PROMPTS = ("let people pay", "the list is slow", "make it look like the sketch", "find out why it fails at night")
 _COMMANDS = ("pytest -q", "npm test", "cargo test", "make lint")
 _ANSWERS = ("Done, all tests pass.", "It is faster now, and there is a test for it.", "I found it: an empty basket.")
+_FOLLOWER_SECONDS = 5.0
+_STARTED = "let people pay by card: write src/payments.py and run its tests"
 _WORKTREES = (("feat", "api"), ("feat", "ui"), ("fix", "bug"), ("devops", "ci"), ("feat", "search"))
 
 
@@ -78,6 +82,7 @@ class DemoWorld:
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._fake_agents: list[FakeAgent] = []
+        self._run = ""  # that imi started
 
     def build(self) -> None:
         """Make the repository, six worktrees beside its trunk, and the first claims."""
@@ -125,6 +130,23 @@ class DemoWorld:
             )
             self._threads.append(thread)
             thread.start()
+        self._start_agent()
+
+    def _start_agent(self) -> None:
+        """Let imi start an agent itself: it works for a moment, then asks, and can be answered."""
+        programs_dir = os.path.join(self.folder, "bin")
+        os.makedirs(programs_dir)
+        path = os.path.join(programs_dir, "claude")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{demo_program.__file__}" "$@"\n')
+        os.chmod(path, 0o755)
+        own = {name: os.path.join(self.folder, name.lower()) for name in ("XDG_STATE_HOME", "XDG_DATA_HOME")}
+        os.environ.update({**own, "PATH": f"{programs_dir}{os.pathsep}{os.environ.get('PATH', os.defpath)}"})
+        try:
+            started = self.act("start", program="claude", prompt=_STARTED, way="task", **{"in": "feat-search"})
+        except ImiError:
+            return  # a demonstration without it is better than none
+        self._run = str(started.data["id"])
 
     def simulations(self, seed: int = 7) -> list[DemoAgentLife]:
         """One simulation for each agent; the same seed gives the same steps."""
@@ -137,6 +159,12 @@ class DemoWorld:
         for fake in self._fake_agents:
             fake.end()
         self._fake_agents.clear()
+        if self._run:
+            from imi_monitor.runs import follower
+
+            with suppress(ImiError):  # the user has stopped it
+                self.act("stop", name=self._run)
+            follower.wait_for_end(self.database, _FOLLOWER_SECONDS)  # it still writes into the folder
 
     def _pull_request(self, git: Git) -> None:
         """Make a pull request as a forge has it: its head below `refs/pull`, in an origin that is a folder."""

@@ -67,6 +67,17 @@ def ensure(database: str) -> None:
     )
 
 
+def wait_for_end(database: str, seconds: float) -> bool:
+    """Return once no follower of this registry runs; False if one still does after so many seconds."""
+    until = time.monotonic() + seconds
+    while (lock := _lock(database)) is None:
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_TICK)
+    os.close(lock)
+    return True
+
+
 def _lock(database: str) -> int | None:
     """The lock of the follower, which the descriptor holds; None if another process has it."""
     folder = os.path.join(paths.state_dir(), "runs")

@@ -169,6 +169,7 @@ def open_ways(tree: Worktree, around: str) -> dict[str, OpenWay]:
         found["shell"] = OpenWay("s", "Shell", f"{place}, or the one already there")
     found["here"] = OpenWay("h", "Shell here", "in this terminal; exit to return", here=True)
     found["editor"] = _editor(tree)
+    found["start"] = OpenWay("t", "Start an agent…", "with a prompt; imi follows it and takes its questions")
     for key, program in _AGENTS:
         if installed(program):
             found[program] = OpenWay(key, program, f"the agent, in {place}", (program,))

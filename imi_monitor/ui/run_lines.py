@@ -9,7 +9,7 @@ from textual.content import Content
 from imi_monitor.model import state_words
 from imi_monitor.model.run import Run, RunFile
 from imi_monitor.model.text import count, safe
-from imi_monitor.ui import cells
+from imi_monitor.ui import cells, key_hints
 from imi_monitor.ui.agent_cells import SIGNS
 from imi_monitor.ui.cells import MUTED
 
@@ -35,6 +35,12 @@ def head(one: Run, room: int) -> list[Content]:
     if one.prompt and one.prompt.strip():
         lines.append(Content.styled("> ", MUTED).append(Content(safe(one.prompt.strip().splitlines()[0], 300))))
     return [line.truncate(room, ellipsis=True) for line in lines]
+
+
+def crashed(one: Run, age: str, room: int) -> Content:
+    """`✗ run 1b2c3d4e crashed 4m ago: < takes it up again`."""
+    text = key_hints.in_keys(f"✗ run {one.short} crashed {age} ago: `imi resume` takes it up again")
+    return Content.styled(text, "$agent-dead").truncate(room, ellipsis=True)
 
 
 def files_title(one: Run, room: int) -> Content:

@@ -43,6 +43,7 @@ def test_demo_watch_streams_for_the_given_seconds(room: Path) -> None:
     assert {agent["cli"] for agent in agents} == {"claude", "codex", "gemini"}
     assert {"running"} <= {agent["state"] for agent in agents if agent["cli"] == "claude"}
     assert any(agent["tool"] and agent["tool"]["name"] == "Edit" for agent in agents if agent["cli"] == "claude")
+    assert any(line["type"] == "run" or line.get("runs") for line in lines), "imi started no agent"
     assert list(room.glob("imi-demo-*")) == []
 
 

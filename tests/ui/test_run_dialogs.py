@@ -153,3 +153,33 @@ def test_a_question_is_answered_by_number_by_a_text_and_only_while_it_is_shown(w
         assert said == ['answered {"Which database?": "PostgreSQL"}', 'answered {"Which database?": "both"}']
 
     run_dashboard(world.repo, play)
+
+
+def test_a_crashed_agent_is_resumed_or_begun_anew_with_what_is_uncommitted(world: RunWorld) -> None:
+    run = world.start("first [[die]]")
+    world.wait(run, "crashed")
+    (world.tree.path / "README.md").write_text("half done\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: f"run {run[:8]} crashed" in screen_text(app) or "dead:" in screen_text(app))
+        await opened(app, pilot, "feat-x", "less_than_sign")
+        await wait_until(pilot, lambda: "f   begin a new session" in screen_text(app))
+        assert f"resumes the session of {run[:8]}" in screen_text(
+            app
+        ) and "1 uncommitted file: README.md" in screen_text(app)
+        await pilot.press("f")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        newest = world.imi("runs", "--json").data["runs"][0]
+        assert newest["id"] != run and newest["resumed_from"] == run and newest["session"] != run
+
+    run_dashboard(world.repo, play)
+
+
+def test_an_agent_is_started_from_what_a_worktree_is_opened_with(world: RunWorld) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: app.home.selected is not None)
+        await pilot.press("O", "t")
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and "Program" in screen_text(app))
+        await pilot.press("escape")
+
+    run_dashboard(world.repo, play)

@@ -6,7 +6,7 @@ import os
 import sys
 
 from imi_monitor import host
-from imi_monitor.actions.action import Action, Argument, Option, Outcome, WritingAids
+from imi_monitor.actions.action import Action, Argument, KeyChoice, Option, Outcome, Preview, Request, WritingAids
 from imi_monitor.actions.claims import claim_action, claim_options, ownership
 from imi_monitor.actions.mcp import agent_servers
 from imi_monitor.actions.runs import fresh_session, prompt_aids, run_lookup, run_worktree, several_start
@@ -37,7 +37,6 @@ from imi_monitor.store.run_usage import MINUTES, USD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.runs.provider import Provider
@@ -174,6 +173,12 @@ class StartAction(Action):
         return _start(context, request, str(requests[0].text("program")), prompt)
 
 
+_GO_ON_WITH = (
+    KeyChoice("r", "", "resume its session where it ended"),
+    KeyChoice("f", "fresh", "begin a new session with what the last checkpoint says"),
+)
+
+
 class ResumeAction(Action):
     words = ("resume",)
     group = "Agents"
@@ -184,8 +189,9 @@ class ResumeAction(Action):
         " program has lost the session, or with --fresh, a new session begins with the task, the plan, the last message, the"
         " files and the open tool calls of the last checkpoint."
     )
-    in_menus = True
+    key = "less_than_sign"
     requires = ("folder",)
+    chosen_by_key = "fresh"
     arguments = (run_lookup.MAYBE_RUN,)
     options = (
         Option("prompt", "what to do next", value="TEXT", multiline=True),
@@ -194,10 +200,18 @@ class ResumeAction(Action):
         _FRESH,
         _OVER_BUDGET,
     )
-    dialog_options = ("prompt", "fresh")
+    dialog_options = ("prompt",)
 
     def writing_aids(self, context: Context, request: Request) -> WritingAids:
         return prompt_aids.of_run(context, request.text("name"))
+
+    def preview(self, context: Context, request: Request) -> Preview:
+        """What is known of the run, and both ways to go on with it."""
+        shown = super().preview(context, request)
+        if shown.refusal is not None and shown.refusal.code == "no-session":
+            fresh = super().preview(context, Request(request.verb, {**request.values, "fresh": True}))
+            return Preview(fresh.lines, fresh.refusal, choices=_GO_ON_WITH[1:])
+        return Preview(shown.lines, shown.refusal, choices=() if shown.refusal is not None else _GO_ON_WITH)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         fresh = request.flag("fresh")

@@ -319,7 +319,9 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
     def _answer_picked(self, event: KeyChoices.AnswerPicked) -> None:
         """Act with the answer, for the question that is shown."""
         if self._action_run is None and self._outcome is None and self._previews_shown:
-            self._run_action({**self._values, self._action.chosen_by_key: event.value})
+            entered = self._entered_values()
+            written = self._values if isinstance(entered, Content) else entered
+            self._run_action({**written, **({self._action.chosen_by_key: event.value} if event.value else {})})
 
     def _offer_override(self, refusal: ImiError | None) -> None:
         """Show the fields that override this refusal, and the field for the name if the action wants it typed."""

@@ -71,7 +71,9 @@ class WorktreeCommands:
         ways = menu_entries.open_ways(tree, multiplexer.current())
 
         def open_chosen(word: str | None) -> None:
-            if word is not None:
+            if word == "start":
+                self._app.call_after_refresh(self._app.action_do, "start")
+            elif word is not None:
                 self._open(tree, ways[word].command, here=ways[word].here)
 
         title = f"Open {safe(tree.key.worktree, 40)} with"

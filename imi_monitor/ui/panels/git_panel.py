@@ -76,6 +76,9 @@ class GitPanel(Panel):
             if tree.key in (one.left, one.right)
         ]
         for one in snapshot.runs:
+            if one.key == tree.key and one.resumable:
+                age = self.age(one.ended_at, now)
+                rows.append(ListRow(f"crashed {one.id}", (run_lines.crashed(one, age, self.room),)))
             if one.key == tree.key and one.files:
                 rows += [ListRow(f"run {one.id}", (run_lines.files_title(one, self.room),)), *self._run_files(one, now)]
         return rows

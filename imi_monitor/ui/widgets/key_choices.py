@@ -22,11 +22,7 @@ class KeyChoices(Widget, can_focus=True):
     """Keys pressed before the answers are shown do nothing: they would answer a question that was not read."""
 
     DEFAULT_CSS = "KeyChoices { height: auto; display: none; margin-bottom: 1; }"
-    BINDINGS = [
-        Binding("enter", "pick", "Pick", show=False),
-        Binding("up", "move(-1)", "Up", show=False),
-        Binding("down", "move(1)", "Down", show=False),
-    ]
+    BINDINGS = [Binding("up", "move(-1)", "Up", show=False), Binding("down", "move(1)", "Down", show=False)]
 
     at = reactive(0)
 
@@ -40,6 +36,7 @@ class KeyChoices(Widget, can_focus=True):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._choices: tuple[KeyChoice, ...] = ()
+        self._offered_at = 0.0  # by the clock of messages
 
     @property
     def choices(self) -> tuple[KeyChoice, ...]:
@@ -50,6 +47,7 @@ class KeyChoices(Widget, can_focus=True):
         shown = tuple(choices)[:_MOST]
         if shown != self._choices:
             self._choices, self.at = shown, 0
+            self._offered_at = self.AnswerPicked("").time
             self.display = bool(shown)
             self.refresh(layout=True)
 
@@ -62,20 +60,20 @@ class KeyChoices(Widget, can_focus=True):
         else:
             self.screen.focus_previous()
 
-    def action_pick(self) -> None:
-        if self._choices:
-            self.post_message(self.AnswerPicked(self._choices[self.at].value))
-
     def on_key(self, event: events.Key) -> None:
+        """A key typed before the answers were shown is dropped, also if it comes only now."""
         chosen = next((one for one in self._choices if one.key == event.character), None)
-        if chosen is not None:
+        if event.key == "enter" and self._choices:
+            chosen = self._choices[self.at]
+        if chosen is not None or event.key == "enter":
             event.stop()
+        if chosen is not None and event.time > self._offered_at:
             self.post_message(self.AnswerPicked(chosen.value))
 
     def on_click(self, event: events.Click) -> None:
-        if 0 <= event.y < len(self._choices):
+        if 0 <= event.y < len(self._choices) and event.time > self._offered_at:
             self.at = event.y
-            self.action_pick()
+            self.post_message(self.AnswerPicked(self._choices[self.at].value))
 
     def render(self) -> Content:
         lines = []
