@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import select
+import subprocess
 import sys
 import time
 import uuid
@@ -21,7 +22,7 @@ _PAUSE = 1.5
 
 
 class DemoProgram:
-    """One session: it reads messages line by line and writes records."""
+    """One session without a terminal: it reads messages line by line and writes records."""
 
     def __init__(self, words: list[str]) -> None:
         given = dict(itertools.pairwise(words))
@@ -134,8 +135,8 @@ class DemoProgram:
         self.emit("assistant", {"message": {**message, "stop_reason": None, "usage": {}}, "parent_tool_use_id": None})
 
     def emit(self, kind: str, record: JsonRecord) -> None:
-        now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{time.time_ns() // 1_000_000 % 1000:03d}Z"
-        self.out({"uuid": str(uuid.uuid4()), "timestamp": now, **record, "type": kind, "session_id": self.session})
+        """Write a record without a time of its own: its reader knows when it came."""
+        self.out({"uuid": str(uuid.uuid4()), **record, "type": kind, "session_id": self.session})
 
     def reply(self, message: JsonRecord) -> None:
         answer = {"subtype": "success", "request_id": message.get("request_id"), "response": {}}
@@ -146,10 +147,52 @@ class DemoProgram:
         sys.stdout.flush()
 
 
+class DemoScreen:
+    """The same in a window: it reads prompts from its terminal and tells its hooks what it does, as Claude's own screen."""
+
+    def __init__(self, words: list[str]) -> None:
+        cut = words.index("--") if "--" in words else len(words)
+        given = dict(itertools.pairwise(words[:cut]))
+        self.prompt = words[cut + 1] if cut + 1 < len(words) else ""
+        self.session = given.get("--resume") or given.get("--session-id") or str(uuid.uuid4())
+        with open(given["--settings"], encoding="utf-8") as file:
+            self.hooks = json.load(file)["hooks"]
+
+    def serve(self) -> None:
+        self.show("The demonstration's agent. It works on what you type; ctrl-d ends it.\n")
+        self.call_hooks("SessionStart", source="startup")
+        text = self.prompt
+        while True:
+            if text.strip():
+                self.turn(text.strip())
+            try:
+                text = input("> ")
+            except EOFError:
+                return
+
+    def turn(self, prompt: str) -> None:
+        self.show(f"> {prompt}")
+        self.call_hooks("UserPromptSubmit", prompt=prompt)
+        time.sleep(2 * _PAUSE)
+        self.show("Done, in the demonstration's way.\n")
+        self.call_hooks("Stop", last_assistant_message="Done, in the demonstration's way.", background_tasks=[])
+
+    def show(self, text: str) -> None:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+    def call_hooks(self, name: str, **payload: object) -> None:
+        about = {"session_id": self.session, "cwd": os.getcwd(), "hook_event_name": name, **payload}
+        for group in self.hooks.get(name, []):
+            for hook in group["hooks"]:
+                words = ["/bin/sh", "-c", hook["command"]]
+                subprocess.run(words, input=json.dumps(about).encode(), capture_output=True, timeout=60, check=False)
+
+
 def subtype_of(message: JsonRecord) -> object:
     request = message.get("request")
     return request.get("subtype") if isinstance(request, dict) else None
 
 
 if __name__ == "__main__":
-    DemoProgram(sys.argv[1:]).serve()
+    (DemoProgram if "-p" in sys.argv else DemoScreen)(sys.argv[1:]).serve()

@@ -19,6 +19,8 @@ ALIVE: Final = "alive"
 CRASHED: Final = "crashed"
 STALLED: Final = "stalled"
 
+TASK: Final = "task"  # the way of a run without a terminal
+
 OPEN: Final = (QUEUED, STARTING, ALIVE)  # the statuses of a run that is not over; an end is one of RESTING or crashed
 PLACES: Final = (STARTING, ALIVE)  # the statuses that count against the number of runs at once
 

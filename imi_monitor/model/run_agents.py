@@ -54,7 +54,9 @@ class RunAgents:
         self._made = made
         joined = {id(seen): agent for _, seen, agent in made.values() if seen is not None}
         alone = [agent for _, seen, agent in made.values() if seen is None]
-        return (*(joined.get(id(one), one) for one in agents), *alone)
+        processes = {(one.pid, one.pid_started) for one in runs if one.pid is not None}
+        twins = {id(one) for one in agents if one.session is None and (one.pid, one.pid_started) in processes}
+        return (*(joined.get(id(one), one) for one in agents if id(one) in joined or id(one) not in twins), *alone)
 
 
 def agent_id(one: Run) -> str:
@@ -69,8 +71,9 @@ def _sightings(agents: Iterable[Agent], runs: Sequence[Run]) -> dict[str, Agent]
     found: dict[str, Agent] = {}
     taken: set[str] = set()
     for one in runs:
-        seen = by_process.get((one.pid, one.pid_started)) if one.pid is not None else None
-        seen = seen or by_id.get(agent_id(one))
+        seen = by_id.get(agent_id(one))
+        if seen is None and one.pid is not None:
+            seen = by_process.get((one.pid, one.pid_started))
         if seen is not None and seen.id not in taken and not _lives_elsewhere(one, seen):
             taken.add(seen.id)
             found[one.id] = seen
@@ -104,7 +107,10 @@ def _agent_of(one: Run, seen: Agent | None) -> Agent:
         )
     truth = seen.truth if told.state == UNKNOWN or _says_the_same(told, seen.truth) else _outranked(told, seen.truth)
     relation = "mine" if seen.claim == "other" and seen.claimed_by == one.agent else seen.claim
-    return replace(seen, name=one.agent, key=one.key or seen.key, truth=truth, run=one.id, claim=relation)
+    found = replace(seen, name=one.agent, key=one.key or seen.key, truth=truth, run=one.id, claim=relation)
+    if seen.session is not None:
+        return found
+    return replace(found, id=agent_id(one), session=one.session, facts=_facts(one))  # only its process was found
 
 
 def _facts(one: Run) -> SessionFacts:
@@ -144,6 +150,8 @@ def _state(one: Run) -> tuple[str, str | None]:
         return WAITING, one.question.text or one.question.tool
     if one.shown == words.STALLED:
         return words.STALLED, "no sign of progress"
+    if one.state is None and one.way == words.TASK:
+        return PLANNING, None  # it has said nothing yet
     if one.state is None or one.state == UNKNOWN:
         return UNKNOWN, None
     if one.state in WORKING:

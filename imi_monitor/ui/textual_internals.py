@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, TypeVar, cast
 
-from textual import _callback, events
+from textual import _ansi_sequences, _callback, events
 from textual._context import active_app, active_message_pump
 from textual._styles_cache import StylesCache
 from textual._xterm_parser import XTermParser
@@ -54,11 +54,21 @@ PRIVATE_MEMBERS: Mapping[type, str] = {
 }
 PRIVATE_FUNCTIONS: Mapping[str, str] = {"textual._callback": "_invoke"}
 R = TypeVar("R")  # the result of a screen
+ALT_ENTER = "\x1b\r"
 _PAINTS_PER_SECOND = 200
 _SAME_ERROR_PAUSE = 10.0  # seconds until the same error is logged and shown again
 _MOST_ERRORS_KEPT = 200
 _LEAST_DELAY = 0.001  # seconds
 _KEY_TIMEOUT = 0.02  # seconds to wait for the rest of an escape sequence
+
+
+class _AltEnter:
+    """The key of alt+enter in terminals without an enhanced protocol; Textual reads it as `^` and enter, which submits."""
+
+    value = "alt+enter"
+
+
+_ansi_sequences.ANSI_SEQUENCES_KEYS[ALT_ENTER] = (_AltEnter,)  # type: ignore[index]
 
 
 def is_alive(widget: Widget) -> bool:

@@ -40,7 +40,8 @@ def seen(one: Run, state: str, **other: object) -> Agent:
         (sample_runs.DONE, "done"),
         (replace(sample_runs.WORKS, status="starting", state=None), "works"),
         (replace(sample_runs.WORKS, shown="stalled"), "stalled"),
-        (replace(sample_runs.WORKS, state=None), "unknown"),
+        (replace(sample_runs.WORKS, state=None), "works"),
+        (replace(sample_runs.WORKS, state=None, way="window"), "unknown"),
         (replace(sample_runs.WORKS, gone=True), "dead"),
         (replace(sample_runs.DONE, status="failed"), "failed"),
     ],
@@ -68,8 +69,16 @@ def test_a_reader_that_says_the_same_keeps_its_details() -> None:
 
 
 def test_a_run_whose_program_says_nothing_of_its_state_leaves_the_reader_the_word() -> None:
-    silent = replace(sample_runs.WORKS, state=None, tool=None)
+    silent = replace(sample_runs.WORKS, state=None, tool=None, way="window")
     assert joined(silent, seen(silent, states.COMPLETED)).truth.source == "transcript"
+
+
+def test_a_process_without_a_session_is_the_agent_of_its_run_and_is_shown_once() -> None:
+    one = sample_runs.WORKS
+    process = replace(seen(one, states.UNKNOWN), id=f"codex:pid:{one.pid}", session=None)
+    assert (joined(one, process).id, joined(one, process).session) == (f"codex:{one.session}", one.session)
+    agents = RunAgents().join((seen(one, states.RUNNING), process), (one,))
+    assert [(agent.id, agent.run) for agent in agents] == [(f"codex:{one.session}", one.id)]
 
 
 def test_a_session_that_another_process_has_taken_up_is_no_longer_the_runs() -> None:

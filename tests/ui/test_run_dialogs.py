@@ -183,3 +183,25 @@ def test_an_agent_is_started_from_what_a_worktree_is_opened_with(world: RunWorld
         await pilot.press("escape")
 
     run_dashboard(world.repo, play)
+
+
+def test_one_prompt_goes_to_all_marked_agents(world: RunWorld) -> None:
+    world.repo.worktree("feat-y")
+    runs = [world.start("hello", "claude"), world.start("hello", "codex", "--in", "feat-y")]
+    for run in runs:
+        world.wait(run, "idle")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: len(app.home.worktrees.listed) == 3 and len(runs_of(app)) == 2)
+        await pilot.press("M")
+        await wait_until(pilot, lambda: len(app.home.marks) == 2)
+        app.action_do("say")
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and "Say 2 worktrees" in screen_text(app))
+        await pilot.press(*"one", "alt+enter", *"two")
+        await wait_until(pilot, lambda: screen_text(app).count("sends it to") == 2)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "all 2 done" in screen_text(app))
+        for run in runs:
+            assert any("one\ntwo" in str(message) or "one\\ntwo" in str(message) for message in world.sent(run)), run
+
+    run_dashboard(world.repo, play)

@@ -13,7 +13,9 @@ from time import time
 
 import pytest
 import textual
+from textual._xterm_parser import XTermParser
 from textual.app import App
+from textual.events import Key
 from textual.notifications import Notification
 from textual.widgets._toast import Toast, ToastHolder
 
@@ -90,3 +92,8 @@ def test_toast_that_expires_before_it_is_mounted_does_not_stop_the_event_loop() 
             await wait_until(pilot, lambda: not toast.is_attached)
 
     asyncio.run(main())
+
+
+def test_alt_enter_is_a_key_of_its_own_in_every_terminal() -> None:
+    keys = [event.key for event in XTermParser().feed(f"a{textual_internals.ALT_ENTER}b\r") if isinstance(event, Key)]
+    assert keys == ["a", "alt+enter", "b", "enter"]
