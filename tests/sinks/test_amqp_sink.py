@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -121,8 +122,10 @@ def test_what_cannot_be_delivered_is_parked_and_said(home: Repo, exchange: str, 
 def test_a_broker_that_is_away_or_refuses_is_said_and_loses_nothing(home: Repo, subscriber: Subscriber) -> None:
     config = Path(os.environ["HOME"]) / ".config" / "iMi" / "config.toml"
     good = config.read_text()
+    silent = socket.create_server(("127.0.0.1", 0))
     for url, says in (
         ("amqp://guest:guest@127.0.0.1:1/", "RabbitMQ at 127.0.0.1:1 cannot be reached"),
+        (f"amqp://guest:guest@127.0.0.1:{silent.getsockname()[1]}/", "does not answer within 5 s"),
         (good.split('"')[1].replace("guest:guest", "guest:hunter2"), "refuses the user or password"),
     ):
         config.write_text(good.replace(good.split('"')[1], url))
@@ -130,6 +133,7 @@ def test_a_broker_that_is_away_or_refuses_is_said_and_loses_nothing(home: Repo, 
         assert done.code == 1 and "1 event waits for" in done.out and says in done.out, done
         assert "hunter2" not in done.out + done.err and "Traceback" not in done.err
         assert "warn  events to RabbitMQ: 1 event waits" in imi("doctor", cwd=home.path).out
+    silent.close()
     config.write_text(good)
     assert imi("archive", cwd=home.path).code == 0 and len(subscriber.messages()) == 1
 

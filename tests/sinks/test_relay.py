@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.sinks.relay import Relay
+from imi_monitor.store.async_registry import AsyncRegistry
 from tests.limits import LIMIT
 from tests.sinks.sink_kit import RememberingSink, add_events, configure, registry, state
 
@@ -133,6 +134,29 @@ def test_a_registry_that_takes_the_place_of_another_is_delivered_from_its_start(
 
     asyncio.run(work())
     assert sink.got == list(range(1, 8)) and state(path).backlog == 0
+
+
+def test_nothing_is_told_that_a_power_cut_could_undo(path: Path) -> None:
+    """Each event is on disk before it is delivered; a backlog needs one sync."""
+    order: list[str] = []
+    sink = RememberingSink()
+    sink.before_return = lambda: order.append("deliver")
+
+    class Settling(AsyncRegistry):
+        async def settle(self) -> None:
+            await super().settle()
+            order.append("settle")
+
+    async def work() -> None:
+        async with registry(path) as opened:
+            opened.__class__ = Settling
+            relay = Relay(sink, opened, unhurried=False)
+            await relay.drain()
+            await asyncio.to_thread(add_events, path, 1)
+            await relay.drain()
+
+    asyncio.run(work())
+    assert order == ["settle", "deliver", "deliver", "deliver", "settle", "deliver"]
 
 
 def test_what_a_library_raises_or_cancels_is_a_fault_like_others(path: Path) -> None:
