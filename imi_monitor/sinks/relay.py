@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _RETRY_PARKED_SECONDS = 600.0
 _CLOSE_SECONDS = 1.0
+_GATHERED = 0.1  # seconds in which events gather, so that many are delivered at once
+_SAVED_EVERY = 10  # batches
 _MOST_SHARE = 0.5  # of a core, while a backlog is delivered
 
 
@@ -42,6 +44,9 @@ class Relay:
         self._unhurried = unhurried  # leaves the processor to others between two batches
         self._identity: RegistryIdentity | None = None  # of the registry that it reads
         self._settled = 0  # the last event that is known to be on disk
+        self._position: int | None = None  # the last event that was delivered; None: where the cursor is
+        self._saved = 0  # where the cursor is
+        self._unsaved = 0  # batches since it was moved
         self._is_open = False
         self._wake = asyncio.Event()
         self._pause = _FIRST_PAUSE
@@ -63,6 +68,7 @@ class Relay:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(_RETRY_PARKED_SECONDS):
                             await self._wake.wait()
+                    await asyncio.sleep(_GATHERED)
                 else:
                     await asyncio.sleep(self._pause * random.uniform(0.5, 1.0))
                     self._pause = min(_LONGEST_PAUSE, self._pause * 2)
@@ -103,7 +109,7 @@ class Relay:
 
     async def _open(self) -> None:
         self._identity = await self._registry.read(RegistryIdentity)
-        self._settled = 0
+        self._settled, self._position, self._unsaved = 0, None, 0
         begins_at = self.sink.begins_at
         if await self._registry.read(sink_cursors.find, self.sink.name) is None:  # in a registry that is new
             await self._registry.write_unsynced(sink_cursors.add, self.sink.name, begins_at)
@@ -118,25 +124,40 @@ class Relay:
 
     async def _deliver_batch(self) -> bool:
         """Deliver the next events; False if there are none."""
-        found = await self._registry.read(event_batches.read_batch, self.sink.name, self.sink.batch)
+        found = await self._registry.read(event_batches.read_batch, self.sink.name, self.sink.batch, self._position)
         if found.identity != self._identity:  # another registry has taken its place, or a backup was restored into it
             self._is_open = False
             await self.sink.close()
             return True
         if not found.events:
+            if self._unsaved:
+                await self._save({})
             return False
+        self._saved = found.cursor if self._position is None else self._saved
         began, after = asyncio.get_running_loop().time(), found.events[-1].event.seq
         if after > self._settled:
             await self._registry.settle()
             self._settled = found.last
         refused = await self._deliver(found.events)
-        if await self._registry.write_unsynced(sink_cursors.advance, self.sink.name, found.cursor, after, refused):
-            self.delivered += len(found.events) - len(refused)
+        self.delivered += len(found.events) - len(refused)
+        self._position, self._unsaved = after, self._unsaved + 1
+        if refused or self._unsaved >= _SAVED_EVERY or after >= found.last:
+            await self._save(refused)
         self.problem = None
         if self._unhurried and len(found.events) == self.sink.batch:
             spent = asyncio.get_running_loop().time() - began
             await asyncio.sleep(spent * (1 - _MOST_SHARE) / _MOST_SHARE)
         return True
+
+    async def _save(self, refused: Mapping[int, str]) -> None:
+        """Move the cursor. In a backlog once for several batches: each write of the registry may make a claim wait."""
+        assert self._position is not None
+        moved = await self._registry.write_unsynced(
+            sink_cursors.advance, self.sink.name, self._saved, self._position, refused
+        )
+        self._saved, self._unsaved = self._position, 0
+        if not moved:  # another relay has moved it: go on from there
+            self._position = None
 
     async def _deliver(self, batch: Sequence[OutgoingEvent]) -> Mapping[int, str]:
         """Deliver; when the batch fails without being a fault of the sink, one event of it is bad: find it."""

@@ -60,10 +60,11 @@ class EventBatch:
     last: int
 
 
-def read_batch(connection: sqlite3.Connection, sink: str, limit: int) -> EventBatch:
-    """The events behind the cursor of a sink, at most so many."""
+def read_batch(connection: sqlite3.Connection, sink: str, limit: int, behind: int | None = None) -> EventBatch:
+    """The events behind the cursor of a sink, or behind that event, at most so many."""
     identity = RegistryIdentity(connection)
-    cursor, found = sink_cursors.read_batch(connection, sink, limit)
+    cursor = sink_cursors.position(connection, sink)
+    found = events.list_events(connection, cursor if behind is None else behind, limit=limit)
     made = outgoing(connection, identity.registry_id or "", found)
     return EventBatch(identity, cursor, made, events.last_seq(connection) if found else cursor)
 

@@ -92,13 +92,10 @@ def is_configured(connection: sqlite3.Connection, wanted: Iterable[str]) -> bool
     return {row[0] for row in connection.execute("SELECT name FROM sinks WHERE active")} == set(wanted)
 
 
-def read_batch(connection: sqlite3.Connection, name: str, limit: int) -> tuple[int, list[Event]]:
-    """The sink's cursor, and the events behind it."""
-    from imi_monitor.store import events
-
+def position(connection: sqlite3.Connection, name: str) -> int:
+    """The last event that the sink has, as far as it was recorded."""
     row = connection.execute("SELECT seq FROM sinks WHERE name = ?", (name,)).fetchone()
-    seq = 0 if row is None else int(row[0])
-    return seq, events.list_events(connection, seq, limit=limit)
+    return 0 if row is None else int(row[0])
 
 
 def advance(
