@@ -118,7 +118,7 @@ def _of_dead_process(
         DEAD,
         since,
         "process",
-        LIKELY if seen_at_work else EXACT,
+        LIKELY if seen_at_work and last is not None and last.state in RESTING else EXACT,
         "its process is gone",
         newest.tool if newest else None,
         rejected=rejected,

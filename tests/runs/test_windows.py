@@ -320,6 +320,11 @@ def test_a_tab_of_zellij_holds_it(world: RunWorld, tmp_path: Path, monkeypatch: 
         world.wait(run, "idle")
         assert world.imi("attach", run).code == 0
         zellij.until(lambda: zellij.active_tab() == "feat-x")
+        install(tmp_path / "bin", "copilot")
+        other = world.start("[[ask]]", "copilot", "--in", "app")
+        assert world.wait(other, "asks")["asks"][0]["text"] == "touch x Do you want to run it?"
+        assert world.imi("answer", other, "yes").code == 0
+        world.wait(other, "idle")
         born = json.loads(Path(world.folder(run).file("born.json")).read_text())
         zellij.kill_server()
         wait_for(lambda: host.start_time(born["pid"]) != born["started"])
