@@ -76,6 +76,14 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "how many days the whole output of an ended run is kept as it is; then it is packed into the run folder; 0: always",
     ),
     "runs.tools": (True, "", "offer imi's tools (`imi mcp`) to the agents that imi starts"),
+    "runs.sandbox": ("off", "", "the wall of started agents without --sandbox: write, strict or off"),
+    "runs.readable": ([], "", "more folders that agents behind a strict wall may read"),
+    "contained.path": (
+        "",
+        "",
+        "the folder that holds the contained workspaces; empty: beside Denker's data, else /tmp/denker_workspace",
+    ),
+    "contained.deliver_to": ([], "", "folders into which agents in a contained workspace may deliver without asking"),
     "collisions.tell": (
         True,
         "",
@@ -174,6 +182,12 @@ HOST_KEYS = ("ssh",)  # [hosts.LABEL]: the destination that `ssh` takes to reach
 _TABLES = ("repositories", "commands", "hosts")  # tables whose keys are names, not settings; only in the user's file
 # Not allowed in a cluster's file, which agents can write: who claims, where data is sent, how long sessions are kept.
 USER_KEYS = (
+    "runs.sandbox",
+    "runs.readable",
+    "contained.path",
+    "contained.deliver_to",
+    "collisions.tell",
+    "collisions.block",
     "ui.keymap",
     "ui.tab_layout",
     "claims.agent",
@@ -206,6 +220,7 @@ USER_KEYS = (
     "servers.postgres_url",
 )
 CHOICES = {
+    "runs.sandbox": ("off", "write", "strict"),
     "worktrees.branch_style": ("slash", "dash"),
     "git.update": ("merge", "rebase"),
     "notify.when": ("unfocused", "always", "never"),
@@ -256,6 +271,10 @@ class Settings:
     def table(self, key: str) -> dict[str, str]:
         value = self._values[key]
         return dict(value) if isinstance(value, dict) else {}
+
+    def texts(self, key: str) -> list[str]:
+        value = self._values[key]
+        return list(value) if isinstance(value, list) else []
 
     def items(self) -> list[tuple[str, object, str]]:
         """(key, value, origin) in the order of KEYS."""

@@ -61,6 +61,8 @@ MODULES = (
     "imi_monitor.actions.board.item_status_actions",
     "imi_monitor.actions.board.item_template_action",
     "imi_monitor.actions.board.sync_state_action",
+    "imi_monitor.actions.contained.file_actions",
+    "imi_monitor.actions.contained.workspace_actions",
     "imi_monitor.actions.notes.notes_action",
     "imi_monitor.actions.notes.logged_notes_action",
     "imi_monitor.actions.history.sessions_action",

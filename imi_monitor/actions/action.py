@@ -133,13 +133,14 @@ ALL_REPOSITORIES = Option("all", "of all repositories of the registry, not of th
 class Tool:
     """An action as `imi mcp` offers it to agents. `options`: what an agent may give beside the arguments; `needs`: must give."""
 
-    __slots__ = ("help", "name", "needs", "options")
+    __slots__ = ("help", "inside", "name", "needs", "options")
 
     def __init__(
-        self, name: str, *, help: str = "", options: tuple[str, ...] = (), needs: tuple[str, ...] = ()
+        self, name: str, *, help: str = "", options: tuple[str, ...] = (), needs: tuple[str, ...] = (), inside: str = ""
     ) -> None:
         self.name = name
         self.help = help  # instead of the action's
+        self.inside = inside  # offered only where this variable is set
         self.options = options
         self.needs = needs
 

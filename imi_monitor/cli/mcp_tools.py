@@ -8,6 +8,7 @@ from imi_monitor import actions, command_table
 from imi_monitor.actions.action import Request
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import safe
+from imi_monitor.runs.agent_variables import PLACE_VARIABLE, ROLE_VARIABLE, WALL_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,16 +28,19 @@ def _never() -> bool:
 
 
 class ToolBox:
-    """The tools for one agent. `instructions`: what the agent is told instead of the usual text."""
-
-    instructions = ""
+    """The tools for one agent. `instructions`: what it is told instead of the usual text; empty: nothing else."""
 
     def __init__(self, database: str | None, run: str | None = None) -> None:
         self._database = database
         self._list: list[dict[str, object]] | None = None
-        if run is not None:
+        self.instructions = ""
+        if run is not None and not os.environ.get(WALL_VARIABLE):  # behind a wall the registry is out of reach
             _adopt_run(database, run)
         self._names_itself = not os.environ.get("IMI_AGENT_ID")
+        if os.environ.get(PLACE_VARIABLE):
+            from imi_monitor.model import roles
+
+            self.instructions = roles.instructions(os.environ.get(ROLE_VARIABLE) or None)
 
     def has(self, name: str) -> bool:
         return name in command_table.TOOLS
@@ -46,7 +50,7 @@ class ToolBox:
 
     def list_tools(self) -> list[dict[str, object]]:
         if self._list is None:
-            self._list = [self._described(name) for name in command_table.TOOLS]
+            self._list = [self._described(name) for name in command_table.TOOLS if _is_offered(name)]
         return self._list
 
     def call(
@@ -127,6 +131,11 @@ def _find(name: str) -> tuple[Action, Tool]:
             if tool.name == name:
                 return action, tool
     raise AssertionError(name)  # the table is generated from the actions
+
+
+def _is_offered(name: str) -> bool:
+    inside = _find(name)[1].inside
+    return not inside or bool(os.environ.get(inside))
 
 
 def _options(action: Action, tool: Tool, names_itself: bool) -> list[Option]:

@@ -98,6 +98,11 @@ def branches(git: Git) -> dict[str, str]:
     return {name.removeprefix("refs/heads/"): sha for name, sha in found}
 
 
+def list_shared(git: Git) -> dict[str, str]:
+    """Return the full names of all branches and tags of the repository, and what they point to."""
+    return {one[0]: one[1] for one in _each_ref(git, "%(refname) %(objectname)", "refs/heads", "refs/tags")}
+
+
 def remote_branches(git: Git, remote: str) -> dict[str, str]:
     """Return the branches of a remote as of the last fetch, named without the remote."""
     prefix = f"refs/remotes/{check_remote_name(remote)}"

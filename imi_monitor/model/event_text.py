@@ -348,6 +348,8 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "budget.used_up": _about("", "today's budget is used up", _budget),
     "budget.warned": _about("", "most of today's budget is used", _budget),
     "command.ended": _command_ended,
+    "file.delivered": lambda fields: EventSentence(fields.text("file"), "was delivered", fields.after("path", " to ")),
+    "file.refused": lambda fields: EventSentence(fields.text("file"), "was not delivered", fields.after("why", ": ")),
     "files.purged": _done("purged files of"),
     "files.replaced": _file_act,
     "files.restored": _done("restored files of", _files),
@@ -367,6 +369,11 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "run.interrupted": lambda fields: EventSentence(
         fields.who, "was interrupted", f": its budget is used up{_budget(fields)}"
     ),
+    "ref.moved": lambda fields: EventSentence(
+        fields.text("ref"),
+        "moved",
+        f" while {fields.who} worked{_in(fields)}: `git update-ref {fields.text('ref')} {fields.text('before')}`",
+    ),
     "run.resumable": lambda fields: EventSentence(fields.who, "can go on", f"{_in(fields)}: its usage limit is over"),
     "run.warned": lambda fields: EventSentence(fields.who, "has used most of its budget", _budget(fields)),
     "session.ended": _session_ended,
@@ -380,6 +387,12 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "task.moved": _task_moved,
     "type.added": _about("type {type}", "was added"),
     "type.removed": _about("type {type}", "was removed"),
+    "workspace.cleaned": lambda fields: EventSentence(
+        f"contained workspace {fields.text('name')}", "was cleaned", f": {fields.text('files')} files are in the trash"
+    ),
+    "workspace.restored": lambda fields: EventSentence(
+        f"contained workspace {fields.text('name')}", "was restored", ""
+    ),
     "worktree.adopted": _about("{}", "was found in the trash"),
     "worktree.claimed": _claimed,
     "worktree.commit": _committed,

@@ -28,6 +28,7 @@ _SUBREAPER = 36  # prctl: orphans below the agent become children of the keeper
 _PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 _WANTED_PIPE = 1 << 20
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTTOU)
+_ENDS = (signal.SIGHUP, signal.SIGINT)  # of the keeper of a contained agent, which ends with it
 _YOUNG = 30.0  # seconds; what failed later is no failed start
 _BY_SIGNAL = 128  # exit statuses from here on are a program's answer to a signal
 _LONGEST_ARGUMENT = 100_000  # bytes; the system takes 128 KB
@@ -46,7 +47,7 @@ def main(folder: str, window: bool = False) -> None:
         launch["argv"] += _prompt_words(folder, launch["prompt"])
         _write(folder, "place.json", {name: os.environ[name] for name in _PLACE if name in os.environ})
     for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, signal.SIG_DFL if launch.get("contained") and number in _ENDS else signal.SIG_IGN)
     _adopt_orphans()
     gate, opened = os.pipe()
     failed, failure = os.pipe()

@@ -28,11 +28,13 @@ from imi_monitor.runs import (
     ways,
 )
 from imi_monitor.runs.provider import WINDOW, Spec
+from imi_monitor.runs.run_plan import REQUESTS
 from imi_monitor.store import claim_requests, db, item_moves, operations, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Mapping
 
     from imi_monitor.runs.launch_folder import Birth, LaunchFolder
     from imi_monitor.runs.run_plan import RunPlan
@@ -45,8 +47,11 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
     """Put a run into the queue, with its folders and its claim; whatever fails leaves nothing behind."""
     folder, made = launch_folder.folder_of(plan.id), run_folder.path_of(plan.home, plan.id)
     try:
-        folder.make(_launch(connection, plan, made), plan.environment(made), plan.spec.prompt, plan.launch.files)
+        env = plan.environment(made)
+        folder.make(_launch(connection, plan, made, env), env, plan.spec.prompt, plan.files())
         run_folder.make(made, folder.file("out"))
+        if plan.contained is not None:
+            os.mkdir(os.path.join(made, REQUESTS), 0o700)
         row = db.transact(connection, _insert, plan, made)
     except OSError as error:
         _remove(folder, made)
@@ -62,14 +67,16 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
     return row
 
 
-def _launch(connection: sqlite3.Connection, plan: RunPlan, made: str) -> dict[str, object]:
+def _launch(connection: sqlite3.Connection, plan: RunPlan, made: str, env: Mapping[str, str]) -> dict[str, object]:
     """What the keeper reads, and what is needed to remove both folders if this process dies before their run is recorded."""
     held: dict[str, object] = {"pipe": True}
     if plan.holder is not None:
         held = {"holder": plan.holder, "prompt": plan.launch.prompt, "pipe": plan.launch.pipe}
     me = host.identify_process(os.getpid())
     about = {"registry": run_upkeep.registry_of(connection), "run_folder": made, "starter": [me.pid, me.started]}
-    return {"argv": plan.launch.argv, "cwd": plan.spec.cwd or made, **about, **held}
+    cwd = plan.spec.cwd or made
+    argv = plan.launch.argv if plan.wall is None else plan.wall.command(plan.launch.argv, cwd, made, env)
+    return {"argv": argv, "cwd": cwd, "contained": plan.contained is not None, **about, **held}
 
 
 def _remove(folder: LaunchFolder, made: str) -> None:
@@ -219,5 +226,6 @@ def spec_of(row: RunRow, prompt: str) -> Spec:
         model=launch["model"],
         flags=tuple(launch["flags"]),
         resumes=launch["resumes"],
+        walled=bool(launch.get("sandbox")),
         tools=tuple(launch.get("tools", ())),
     )

@@ -34,6 +34,7 @@ class Spec:
     flags: tuple[str, ...] = ()  # as typed behind `--`
     resumes: str | None = None  # the session to take up again
     tools: tuple[str, ...] = ()  # the command line of `imi mcp` for this run; empty: it gets no tools of imi
+    walled: bool = False  # imi keeps it inside of its workspace, so its own sandbox is not needed
 
 
 @dataclass(frozen=True, slots=True)

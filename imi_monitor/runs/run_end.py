@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 
-from imi_monitor.runs import job_log, launch_folder, run_claim, run_folder, state_files
+from imi_monitor.runs import job_log, launch_folder, run_claim, run_folder, run_wall, state_files
+from imi_monitor.runs.contained import workspace_end
+from imi_monitor.runs.contained.request_folder import RequestFolder
 from imi_monitor.runs.report_observer import ReportObserver
 from imi_monitor.store import db, runs
 
@@ -32,6 +34,9 @@ def settle(connection: sqlite3.Connection, row: RunRow, reports: ReportObserver 
     job_log.end(over, folder.error_lines(_MOST_ERRORS))
     state_files.write_run(connection, over)
     run_claim.mirror(connection, over)
+    run_wall.report_moved(connection, over)
+    RequestFolder(over).look(connection)
+    workspace_end.settle(connection, over)
     if os.path.isdir(folder.path):
         folder.mark(_MARK)
 

@@ -59,7 +59,7 @@ def remove_unused(folder: str) -> None:
     names = ("run.json", _OUTPUT, LOG)
     for name in names:
         _try(os.unlink, os.path.join(folder, name))
-    for part in (*PARTS, ""):
+    for part in (*PARTS, "requests", ""):
         _try(os.rmdir, os.path.join(folder, part))
 
 

@@ -19,6 +19,7 @@ from imi_monitor.model.run import ALIVE, CRASHED, Question
 from imi_monitor.model.session_record import SessionRecord
 from imi_monitor.model.snapshot import Key
 from imi_monitor.runs import launch_folder, providers, run_claim, run_end, run_files
+from imi_monitor.runs.contained.request_folder import RequestFolder
 from imi_monitor.runs.launch_folder import ProcessEnd
 from imi_monitor.runs.report_observer import ReportObserver
 from imi_monitor.runs.run_checkpoint import MESSAGES, CheckpointClock
@@ -66,6 +67,7 @@ class FollowedRun:
         self.turn_over_since: float | None = None  # uptime
         self.next_read = 0.0
         self.reports = ReportObserver(row)
+        self.requests = RequestFolder(row)
         self.warned: set[tuple[str, float]] = set()  # of its budget
         self.worked = 0.0  # seconds at work that are not recorded yet
         self._prices = prices or {}
@@ -225,6 +227,7 @@ class RunIngest:
         version = self._follow_open()
         for one in self.followed.values():
             one.reports.look(self.connection)
+            one.requests.look(self.connection)
         news = [(one, found) for one in self._due() if (found := one.read_news()) is not None]
         if not news:
             return False

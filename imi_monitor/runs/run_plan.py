@@ -6,11 +6,19 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from imi_monitor.runs.agent_variables import (
+    PLACE_VARIABLE,
+    REQUESTS_VARIABLE,
+    ROLE_VARIABLE,
+    RUN_FOLDER_VARIABLE,
+    RUN_VARIABLE,
+)
 from imi_monitor.runs.provider import Launch, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.model.errors import Refused
+    from imi_monitor.runs.run_wall import RunWall
     from imi_monitor.store.claim_requests import ClaimAnswer, ClaimTarget
 
 # Of the surroundings of `imi start`, not of the agent: it would take itself for the agent or the pane that started it.
@@ -23,8 +31,18 @@ _NOT_PASSED = (
     "IMI_AGENT_PID",
 )
 SURROUNDINGS = ("TMUX", "TMUX_PANE", "ZELLIJ", "ZELLIJ_PANE_ID", "ZELLIJ_SESSION_NAME")
-RUN_VARIABLE = "IMI_RUN_ID"
+REQUESTS = "requests"  # the part of the run folder for what a walled agent asks of imi
 _HOMES = ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+
+
+@dataclass(frozen=True)
+class ContainedWork:
+    """The contained workspace of a run. It may deliver into the folders `deliver_to`; `deliveries` are (file, target)."""
+
+    path: str
+    role: str | None = None
+    deliver_to: tuple[str, ...] = ()
+    deliveries: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,12 +70,26 @@ class RunPlan:
     holder: dict[str, str] | None = None  # of its terminal
     operation: str | None = None  # that made its worktree, which the run takes over
     group: str | None = None  # of runs with one prompt, to be compared
+    wall: RunWall | None = None
+    contained: ContainedWork | None = None
 
     def environment(self, folder: str) -> dict[str, str]:
         """The agent's environment: the caller's, with what names the run."""
         passed = {name: value for name, value in os.environ.items() if name not in (*_NOT_PASSED, *SURROUNDINGS)}
-        named = {RUN_VARIABLE: self.id, "IMI_RUN_DIR": folder, "IMI_AGENT_ID": self.agent, "IMI_SESSION_ID": self.id}
+        named = {
+            RUN_VARIABLE: self.id,
+            RUN_FOLDER_VARIABLE: folder,
+            "IMI_AGENT_ID": self.agent,
+            "IMI_SESSION_ID": self.id,
+        }
+        if self.contained is not None:
+            named |= {PLACE_VARIABLE: self.contained.path, REQUESTS_VARIABLE: os.path.join(folder, REQUESTS)}
+            named |= {ROLE_VARIABLE: self.contained.role} if self.contained.role else {}
         return {**self.launch.env, **passed, **named}
+
+    def files(self) -> dict[str, str]:
+        """What the launch folder gets beside its own files."""
+        return self.launch.files if self.wall is None else {**self.launch.files, **self.wall.files()}
 
     def stored_launch(self) -> dict[str, object]:
         """What a resume needs. The argv has no prompt; flags are the user's own words."""
@@ -77,7 +109,13 @@ class RunPlan:
             "holder": self.holder["way"] if self.holder is not None else None,
             "budget": self.budget,
             "group": self.group,
+            **(self.wall.stored() if self.wall is not None else {}),
+            **({"contained": self._contained()} if self.contained is not None else {}),
         }
+
+    def _contained(self) -> dict[str, object]:
+        assert self.contained is not None
+        return {"path": self.contained.path, "role": self.contained.role, "deliver_to": list(self.contained.deliver_to)}
 
 
 def own_environment() -> dict[str, str]:

@@ -15,8 +15,8 @@ from imi_monitor import host
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import Refused
 from imi_monitor.runs import launch_folder, providers, run_claim, run_end
+from imi_monitor.runs.agent_variables import RUN_VARIABLE
 from imi_monitor.runs.provider import WINDOW
-from imi_monitor.runs.run_plan import RUN_VARIABLE
 from imi_monitor.store import db, runs
 
 TYPE_CHECKING = False

@@ -630,6 +630,51 @@ CREATE TABLE metrics (
 CREATE INDEX metrics_by_time ON metrics (ended_at);
 """
 
+# Version 16: contained workspaces. `contained_workspaces` has one row for each life of one, from its first file to its clean-up;
+# `file_log` is the audit log of their files; `deliveries` are the files that go elsewhere, `allowed` beforehand or not.
+_CONTAINED = """
+CREATE TABLE contained_workspaces (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    host TEXT NOT NULL,
+    path TEXT NOT NULL,
+    state TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    ended_at TEXT,
+    trash_path TEXT,
+    why TEXT
+);
+CREATE INDEX contained_by_path ON contained_workspaces (path);
+CREATE TABLE file_log (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    path TEXT NOT NULL,
+    run TEXT,
+    agent_id TEXT,
+    op TEXT NOT NULL,
+    name TEXT NOT NULL,
+    target TEXT,
+    size INTEGER,
+    sha256 TEXT,
+    why TEXT,
+    at TEXT NOT NULL
+);
+CREATE INDEX file_log_by_path ON file_log (path, seq);
+CREATE TABLE deliveries (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    path TEXT NOT NULL,
+    run TEXT,
+    agent_id TEXT,
+    name TEXT NOT NULL,
+    target TEXT NOT NULL,
+    state TEXT NOT NULL,
+    allowed INTEGER NOT NULL,
+    why TEXT,
+    at TEXT NOT NULL,
+    done_at TEXT
+);
+CREATE INDEX deliveries_by_path ON deliveries (path, state);
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -647,6 +692,7 @@ MIGRATIONS: tuple[str, ...] = (
     _ITEMS,
     _RUN_USAGE,
     _SINKS,
+    _CONTAINED,
 )
 
 VERSION = len(MIGRATIONS)

@@ -110,11 +110,11 @@ def test_the_official_client_claims_in_each_of_its_modes(tree: Repo) -> None:  #
     found = json.loads(done.stdout)
     assert list(found) == ["auto", "legacy", "2026-07-28"]
     for epoch, one in enumerate(found.values(), 1):
-        assert one["tools"] == list(command_table.TOOLS)
+        assert set(one["tools"]) < set(command_table.TOOLS) and "file_write" not in one["tools"]
         assert one["claimed"][:2] == [False, f"feat-x is claimed by bob (epoch {epoch})"]
         assert one["claimed"][2]["state"] == "held"
         assert one["again"][0] is True and one["again"][1].startswith("feat-x has been held by bob")
-        assert one["released"] == [False, "feat-x is free: bob released it"]
+        assert one["released"] == [False, "feat-x is unclaimed now: bob released it"]
 
 
 def test_both_eras_are_answered_by_one_process(session: McpSession) -> None:
@@ -211,6 +211,31 @@ def test_the_overview_names_the_files_that_another_worktree_changed(
     assert found["structuredContent"]["collisions"] == [{"with": "feat-y", "files": ["src/api.py"]}]
     assert "feat-y also changed 1 file of this worktree: src/api.py" in found["content"][0]["text"]
     assert "feat-x (you are here): unclaimed" in found["content"][0]["text"]
+
+
+def test_an_agent_in_a_contained_workspace_is_offered_its_files(tmp_path: Path, opened: Opener) -> None:  # S0.10 S1.19
+    (tmp_path / "run" / "search_results").mkdir(parents=True)
+    (tmp_path / "run" / "search_results" / "PAGE_101010.json").write_text("{}")
+    (tmp_path / "run" / "requests").mkdir()
+    (tmp_path / "default").mkdir()
+    inside = {"IMI_CONTAINED": str(tmp_path / "default"), "IMI_REQUESTS": str(tmp_path / "run" / "requests")}
+    session = opened(tmp_path, **inside, IMI_RUN_DIR=str(tmp_path / "run"), IMI_AGENT_ID="claude-1", IMI_ROLE="creator")
+    hello = session.ask("initialize", protocolVersion="2025-06-18")["result"]
+    assert "As creator you write content" in hello["instructions"]
+    names = {tool["name"] for tool in session.ask("tools/list")["result"]["tools"]}
+    assert {"file_list", "file_read", "file_write", "file_edit", "file_find", "deliver", "read_research_files"} <= names
+    assert session.call("file_write", name="a.md", content="# a")["isError"] is False
+    assert session.call("file_edit", name="a.md", old="# a", new="# b")["isError"] is False
+    assert session.call("file_read", name="a.md")["structuredContent"]["content"] == "# b"
+    assert "use b.md" in session.call("file_write", name="../b.md", content="x")["content"][0]["text"]
+    assert (
+        "the role creator does not deliver"
+        in session.call("deliver", name="a.md", dest="/tmp/a.md")["content"][0]["text"]
+    )
+    assert session.call("read_research_files")["structuredContent"]["files"] == ["PAGE_101010.json"]
+    assert sorted(one.name for one in (tmp_path / "default").iterdir()) == ["a.md", "workspace_metadata.json"]
+    acts = [json.loads(one.read_text())["act"] for one in (tmp_path / "run" / "requests").iterdir()]
+    assert sorted(acts) == ["created", "edited"], "the audit log gets them from outside of the wall"
 
 
 def test_outside_of_a_repository_a_call_is_refused_with_the_way_out(tmp_path: Path, opened: Opener) -> None:

@@ -5,6 +5,7 @@
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
 [[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
+[[draft]] writes files into its contained workspace and wants one delivered,
 [[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour; only Claude: [[fetch]] reads a page,
 [[question]] asks for one of two choices, [[write]] writes a file, [[spend]] reports a cost, [[pause]] waits a moment for
 the end of a limit and goes on by itself.
@@ -88,6 +89,17 @@ class FakeAgent:
         subprocess.Popen(["/bin/sleep", "300"], start_new_session=True)
         self.say("left")
         return False
+
+    def do_draft(self) -> None:
+        """Write two files into the contained workspace, and ask for the delivery of one."""
+        for name in ("report.md", "extra.md"):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(f"# {name}\n")
+        wish = {"act": "deliver", "name": "extra.md", "target": os.path.join(os.environ["HOME"], "extra.md")}
+        place = os.path.join(os.environ["IMI_REQUESTS"], "1.json")
+        with open(place + "~", "w", encoding="utf-8") as file:
+            json.dump(wish, file)
+        os.rename(place + "~", place)
 
     def do_report(self) -> bool:
         """Write a report in two steps; the second makes it another one."""

@@ -66,16 +66,17 @@ def follow(context: Context) -> None:
         follower.ensure(context.database)
 
 
+_OF_LAUNCH = ("mode", "model", "flags", "dangerous", "base", "task", "labels", "parent", "holder", "budget")
+_OF_WALL = ("sandbox", "wall", "contained")
+
+
 def run_data(one: RunRow, asks: list[AskRow] | None = None) -> dict[str, object]:
     """A run for `--json`; null where unknown."""
     import json
 
     plain = {name: getattr(one, name) for name in one.__dataclass_fields__ if name not in ("seq", "launch")}
     launch = json.loads(one.launch)
-    shown = {
-        name: launch.get(name)
-        for name in ("mode", "model", "flags", "dangerous", "base", "task", "labels", "parent", "holder", "budget")
-    }
+    shown = {name: launch.get(name) for name in (*_OF_LAUNCH, *_OF_WALL)}
     questions = [
         {"id": each.id, "tool": each.tool, "text": each.text, "asked_at": each.asked_at} for each in asks or []
     ]

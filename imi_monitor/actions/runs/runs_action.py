@@ -97,6 +97,8 @@ def _row(one: RunRow, asks: list[AskRow], place: int | None, used: Usage) -> lis
 
     launch = json.loads(one.launch)
     mode = "dangerous" if launch["dangerous"] else str(launch["mode"])
+    if launch.get("sandbox"):
+        mode = f"{mode}, {launch['sandbox']}"
     said = asks[0].text if asks else one.detail if not one.is_open else None
     return [
         one.short,

@@ -8,8 +8,9 @@ import sys
 from imi_monitor import host
 from imi_monitor.actions.action import Action, Argument, KeyChoice, Option, Outcome, Preview, Request, WritingAids
 from imi_monitor.actions.claims import claim_action, claim_options, ownership
+from imi_monitor.actions.contained import contained_option
 from imi_monitor.actions.mcp import agent_servers
-from imi_monitor.actions.runs import fresh_session, prompt_aids, run_lookup, run_worktree, several_start
+from imi_monitor.actions.runs import fresh_session, prompt_aids, run_lookup, run_worktree, sandbox_option, several_start
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.git import layout
 from imi_monitor.model import names, price
@@ -28,10 +29,11 @@ from imi_monitor.runs import (
     run_folder,
     run_limit,
     run_stop,
+    walls,
     ways,
 )
+from imi_monitor.runs.agent_variables import RUN_VARIABLE
 from imi_monitor.runs.provider import TASK, WINDOW, Spec
-from imi_monitor.runs.run_plan import RUN_VARIABLE
 from imi_monitor.store import checkpoints, db, runs, sessions
 from imi_monitor.store.run_usage import MINUTES, USD
 
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.runs.provider import Provider
-    from imi_monitor.runs.run_plan import RunPlan
+    from imi_monitor.runs.run_plan import ContainedWork, RunPlan
     from imi_monitor.store.claim_requests import ClaimAnswer
     from imi_monitor.store.runs import RunRow
 
@@ -71,6 +73,8 @@ _OPTIONS = (
     Option("new", "make a worktree for it first: feat/NAME, fix/NAME", value="TYPE/NAME", label="New worktree"),
     Option("from", "start point of --new instead of the trunk", value="REF", label="Start from"),
     _WAY,
+    sandbox_option.SANDBOX,
+    *contained_option.OPTIONS,
     Option("as", "the name of the agent; default: the program and the run's id", value="NAME", label="Agent"),
     Option("task", "the task of its claim", value="TASK"),
     Option("attempt-limit", "refuse it when its task was started so often before", value="N", number=True),
@@ -159,7 +163,10 @@ class StartAction(Action):
         held = ["claims it until the agent ends"] if claimed else []
         holder = _holder(request, providers.by_name(str(request.text("program"))))
         how = "without a terminal" if holder is None else f"in a new {_WINDOWS[holder['way']]}"
-        return [f"starts {request.text('program')} {where}, {how}", *held, f"it {mode[_mode(request)]}"]
+        level = sandbox_option.level(context, request)
+        advice = sandbox_option.advice(request, found, level)
+        lines = [f"starts {request.text('program')} {where}, {how}", *held, f"it {mode[_mode(request)]}"]
+        return [*lines, *(["behind a wall: " + level] if level != walls.OFF else []), *([advice] if advice else [])]
 
     def run(self, context: Context, request: Request) -> Outcome:
         if "continue" in request.values:
@@ -197,6 +204,7 @@ class ResumeAction(Action):
         Option("prompt", "what to do next", value="TEXT", multiline=True),
         _PROMPT_FILE,
         _WAY,
+        sandbox_option.SANDBOX,
         _FRESH,
         _OVER_BUDGET,
     )
@@ -266,18 +274,24 @@ def _start(context: Context, request: Request, name: str, prompt: str) -> Outcom
     program = provider.find_program(providers.by_name(name))
     made = run_worktree.make(context, request)
     try:
-        found = run_worktree.find(context, request) if made is None else made.found
+        work = contained_option.prepare(context, request)
+        if work is not None:
+            found, prompt = None, contained_option.prompt_of(work, prompt)
+        else:
+            found = run_worktree.find(context, request) if made is None else made.found
         spec = Spec(
             program=program,
             prompt=prompt,
-            cwd=found.path if found else "",
+            cwd=work.path if work is not None else found.path if found else "",
             session=(run_id := new_id()),
             mode=_mode(request),
             model=request.text("model"),
             flags=tuple(_flags(request)),
+            walled=sandbox_option.level(context, request) != walls.OFF,
             tools=_tools(context, run_id),
         )
-        return _begin(context, request, name, spec, found, operation=made.operation if made is not None else None)
+        operation = made.operation if made is not None else None
+        return _begin(context, request, name, spec, found, operation=operation, work=work)
     except ImiError as error:
         if made is not None:
             error.details = (*error.details, *run_worktree.remove_unused(context, made))
@@ -291,6 +305,8 @@ def _look(context: Context, request: Request, name: str) -> None:
     found = provider.find_program(wanted)
     flags = tuple(_flags(request))
     _refuse_unknown_way(request)
+    contained_option.refuse(request)
+    sandbox_option.refuse(context, request)
     spec = Spec(found, "", "", "", _mode(request), request.text("model"), flags)
     way = TASK if _holder(request, wanted) is None else WINDOW
     provider.launch_of(wanted, spec, way, "")  # refuses what it cannot do
@@ -361,11 +377,14 @@ def _begin(
     found: Target | None,
     before: RunRow | None = None,
     operation: str | None = None,
+    work: ContainedWork | None = None,
 ) -> Outcome:
-    from imi_monitor.runs.run_plan import RUN_VARIABLE, RunPlan
+    from imi_monitor.runs.agent_variables import RUN_VARIABLE
+    from imi_monitor.runs.run_plan import RunPlan
 
     wanted, folder = providers.by_name(name), launch_folder.folder_of(spec.session)
-    holder = _holder(request, wanted)
+    walled = sandbox_option.level(context, request, before) != walls.OFF
+    holder = None if walled else _holder(request, wanted)
     agent = request.text("as") or (before.agent_id if before else f"{name}-{spec.session[:8]}")
     claimed = _claimed(context, request, found, agent, spec)
     repository = found.repository if found else None
@@ -386,6 +405,8 @@ def _begin(
         base=_head(found),
         task=request.text("task"),
         labels=_labels(request),
+        wall=sandbox_option.wall_of(context, request, name, spec, found, before, work is not None),
+        contained=work,
         budget=_budget(context, request, name)
         or (run_budget.limits_of(before) if before else _usual_budget(context, name, holder)),
         resumed_from=before.id if before else None,
@@ -393,12 +414,20 @@ def _begin(
         operation=operation,
         group=request.text("group") or (several_start.group_of(before) if before else None),
     )
+    advice = sandbox_option.advice(request, found, sandbox_option.level(context, request, before))
+    return _enqueue(context, request, plan, advice)
+
+
+def _enqueue(context: Context, request: Request, plan: RunPlan, advice: str | None) -> Outcome:
+    """Put the run into the queue, and start what has a place."""
     if request.flag("over-budget"):
         day_budget.grant(context.connection, context.settings)
-    row = launcher.begin(context.connection, plan)
+    row = contained_option.begin(context.connection, plan)
     launcher.start_queued(context.connection, run_limit.at_once(context.connection, context.settings))
     follower.ensure(context.database)
-    return _outcome(context, row.id, plan)
+    outcome = _outcome(context, row.id, plan)
+    outcome.warnings += [advice] if advice else []
+    return outcome
 
 
 def _budget(context: Context, request: Request, program: str) -> dict[str, float]:
@@ -538,9 +567,10 @@ def resume(context: Context, request: Request, name: str | None, default: str = 
         model=spec.model,
         flags=spec.flags,
         resumes=None if fresh else before.session,
+        walled=sandbox_option.level(context, request, before) != walls.OFF,
         tools=_tools(context, run_id),
     )
-    return _begin(context, request, before.program, again, found, before)
+    return _begin(context, request, before.program, again, found, before, work=contained_option.work_of(before))
 
 
 def _refuse_two_writers(context: Context, before: RunRow) -> None:

@@ -9,7 +9,7 @@ from imi_monitor.actions.runs import run_lookup
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
 from imi_monitor.runs import run_stop
-from imi_monitor.runs.run_plan import RUN_VARIABLE
+from imi_monitor.runs.agent_variables import RUN_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

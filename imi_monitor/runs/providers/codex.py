@@ -6,6 +6,7 @@ from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
+from imi_monitor.runs.agent_variables import AGENT_VARIABLES
 from imi_monitor.runs.provider import Launch, Message, Spec, bridged
 
 TYPE_CHECKING = False
@@ -31,7 +32,7 @@ class CodexProvider:
     reports_cost = False
 
     def start(self, spec: Spec) -> Launch:
-        settings: Message = {"cwd": spec.cwd, "approvalPolicy": "on-request", "sandbox": _SANDBOX[spec.mode]}
+        settings: Message = {"cwd": spec.cwd, "approvalPolicy": "on-request", "sandbox": _sandbox(spec)}
         if spec.model:
             settings["model"] = spec.model
         method = "thread/start"
@@ -56,7 +57,7 @@ class CodexProvider:
             argv, files = bridged("codex", spec, folder)
             return Launch(argv, spec.resumes, dangerous=dangerous, files=files, pipe=True)
         resumes = ("resume", spec.resumes) if spec.resumes is not None else ()
-        mode = ("-a", "on-request", "-s", _SANDBOX[spec.mode])
+        mode = ("-a", "on-request", "-s", _sandbox(spec))
         model = ("--model", spec.model) if spec.model else ()
         argv = (spec.program, *_tools(spec), *resumes, *mode, *model, *spec.flags)
         unobserved = json_writer.dumps({"method": UNOBSERVED}) + "\n"
@@ -118,12 +119,19 @@ def _are_for_server(flags: tuple[str, ...]) -> bool:
     return True
 
 
+def _sandbox(spec: Spec) -> str:
+    """Its own sandbox cannot begin inside of every wall, and protects nothing there that the wall does not."""
+    return "danger-full-access" if spec.walled and spec.mode != PLAN else _SANDBOX[spec.mode]
+
+
 def _tools(spec: Spec) -> tuple[str, ...]:
     """imi's tools for this run alone."""
     if not spec.tools:
         return ()
     command, args = json_writer.dumps(spec.tools[0]), json_writer.dumps(list(spec.tools[1:]))  # JSON texts are TOML
-    return ("-c", f"mcp_servers.imi.command={command}", "-c", f"mcp_servers.imi.args={args}")
+    passed = json_writer.dumps(list(AGENT_VARIABLES))  # it passes no others on
+    settings = (f"command={command}", f"args={args}", f"env_vars={passed}")
+    return tuple(word for one in settings for word in ("-c", f"mcp_servers.imi.{one}"))
 
 
 def _request(ident: str, method: str, params: Message) -> Message:

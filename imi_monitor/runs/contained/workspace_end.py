@@ -1,0 +1,192 @@
+"""The end of work in a contained workspace: what is delivered, and the clean-up, which moves the folder into the trash.
+
+Every step is recorded before it acts and can be repeated, so what a crash interrupts is completed by the next follower.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+from imi_monitor.model import times
+from imi_monitor.model.errors import ImiError, Refused
+from imi_monitor.model.text import safe
+from imi_monitor.runs.contained import file_delivery, workspace_place
+from imi_monitor.runs.contained.file_door import FileDoor
+from imi_monitor.store import contained_work, db, events, runs
+from imi_monitor.store.contained_work import (
+    ACTIVE,
+    CLEANED,
+    CLEANING,
+    DELIVERED,
+    DROPPED,
+    PURGED,
+    RESTORED,
+    WAITS,
+    WANTED,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from imi_monitor.store.contained_work import ContainedRow, Delivery
+    from imi_monitor.store.runs import RunRow
+
+_COMPLETED = "completed"
+
+
+def workspace_of(row: RunRow) -> str | None:
+    """The contained workspace that a run works in; None: in none."""
+    found = json.loads(row.launch).get("contained")
+    return str(found["path"]) if isinstance(found, dict) else None
+
+
+def settle(connection: sqlite3.Connection, row: RunRow) -> None:
+    """Deliver what the ended run may deliver, and clean the workspace after its last run."""
+    path = workspace_of(row)
+    if path is None:
+        return
+    for one in db.read(connection, contained_work.list_deliveries, path, WANTED):
+        if one.run == row.id:
+            _settle_delivery(connection, path, one, completed=row.status == _COMPLETED)
+    clean_if_over(connection, path, f"{row.short} {row.shown_state}")
+
+
+def settle_all(connection: sqlite3.Connection) -> None:
+    """Complete what was interrupted: clean each workspace whose runs are all over."""
+    for life in db.read(connection, contained_work.list_lives, ACTIVE, CLEANING):
+        ended = [row for row in _runs_in(connection, life.path) if row.created_at >= life.created_at]
+        if life.state == CLEANING or ended:
+            clean_if_over(connection, life.path, life.why or "its runs were over")
+
+
+def clean_if_over(connection: sqlite3.Connection, path: str, why: str) -> bool:
+    """Clean the workspace unless a run works there or a delivery waits for a person; whether it was cleaned."""
+    if not os.path.isdir(os.path.dirname(path)):
+        return False
+    with workspace_place.locked(path):
+        if any(row.is_open for row in _runs_in(connection, path)):
+            return False
+        if db.read(connection, contained_work.list_deliveries, path, WAITS):
+            return False
+        return clean(connection, path, why)
+
+
+def clean(connection: sqlite3.Connection, path: str, why: str) -> bool:
+    """Move the workspace into the trash; call it under the lock. False if there is none."""
+    life = db.read(connection, contained_work.current, path)
+    if life is None:
+        return False
+    trash = life.trash_path or os.path.join(os.path.dirname(path), workspace_place.TRASH, life.id)
+    files = _files(path)
+    db.transact(connection, contained_work.begin_cleaning, life.id, trash, why)
+    try:
+        os.makedirs(os.path.dirname(trash), mode=0o700, exist_ok=True)
+        if os.path.isdir(path):
+            workspace_place.check(path)
+            os.rename(path, trash)
+    except OSError as error:
+        raise Refused(f"{safe(path)} cannot be moved into the trash: {error.strerror}", code="unwritable") from error
+    db.transact(connection, _end_life, life, trash, files, why)
+    return True
+
+
+def restore(connection: sqlite3.Connection, life: ContainedRow) -> str:
+    """Bring a cleaned workspace back; Refused where another one stands. Returns its path."""
+    if life.trash_path is None or not os.path.isdir(life.trash_path):
+        raise Refused(f"{safe(life.name)} is no longer in the trash ({safe(life.trash_path or '?')})", code="gone")
+    with workspace_place.locked(life.path):
+        if os.path.lexists(life.path):
+            raise Refused(
+                f"a workspace {safe(life.name)} stands there again: clean it first with `imi workspace clean`",
+                code="exists",
+            )
+        os.rename(life.trash_path, life.path)
+        db.transact(connection, _restored, life)
+    return life.path
+
+
+def list_old(connection: sqlite3.Connection, days: int) -> list[ContainedRow]:
+    """What was cleaned at least so many days ago."""
+    return [life for life in db.read(connection, contained_work.list_lives, CLEANED) if _days(life) >= days]
+
+
+def purge(connection: sqlite3.Connection, old: list[ContainedRow]) -> None:
+    """Delete these cleaned workspaces for good."""
+    for life in old:
+        if life.trash_path and os.path.basename(os.path.dirname(life.trash_path)) == workspace_place.TRASH:
+            shutil.rmtree(life.trash_path, ignore_errors=True)
+        db.transact(connection, contained_work.set_state, life.id, PURGED)
+
+
+def deliver_now(connection: sqlite3.Connection, path: str, name: str, target: str, agent: str) -> str:
+    """Deliver a file because a person says so."""
+    with FileDoor(path, agent) as door:
+        final = file_delivery.deliver(door, name, target)
+    db.transact(connection, _log_delivery, path, name, final, None, agent)
+    return final
+
+
+def _settle_delivery(connection: sqlite3.Connection, path: str, one: Delivery, *, completed: bool) -> None:
+    if not completed:
+        db.transact(connection, contained_work.end_delivery, one.seq, DROPPED, "the run was not completed")
+        return
+    if not one.allowed:
+        db.transact(connection, contained_work.end_delivery, one.seq, WAITS, "a person has to allow it")
+        return
+    try:
+        with FileDoor(path, one.agent_id or "") as door:
+            final = file_delivery.deliver(door, one.name, one.target)
+    except ImiError as error:
+        db.transact(connection, _refused_delivery, path, one, error.sentence, gone=error.code == "missing")
+        return
+    db.transact(connection, contained_work.end_delivery, one.seq, DELIVERED, None, final)
+    db.transact(connection, _log_delivery, path, one.name, final, one.run, one.agent_id)
+
+
+def _log_delivery(
+    connection: sqlite3.Connection, path: str, name: str, final: str, run: str | None, agent: str | None
+) -> None:
+    contained_work.log(connection, path, "delivered", name, run=run, agent=agent, target=final)
+    events.record(connection, "file.delivered", agent_id=agent, data={"file": name, "path": final, "run": run})
+
+
+def _refused_delivery(connection: sqlite3.Connection, path: str, one: Delivery, why: str, *, gone: bool) -> None:
+    """It waits for a person, who may name another place; what was never written is no longer wanted."""
+    contained_work.end_delivery(connection, one.seq, DROPPED if gone else WAITS, why)
+    contained_work.log(
+        connection, path, "refused", one.name, run=one.run, agent=one.agent_id, target=one.target, why=why
+    )
+    data: dict[str, object] = {"file": one.name, "path": one.target, "run": one.run, "why": why}
+    events.record(connection, "file.refused", agent_id=one.agent_id, data=data)
+
+
+def _end_life(connection: sqlite3.Connection, life: ContainedRow, trash: str, files: list[str], why: str) -> None:
+    contained_work.set_state(connection, life.id, CLEANED)
+    data: dict[str, object] = {"name": life.name, "files": len(files), "trash": trash, "why": why}
+    events.record(connection, "workspace.cleaned", data=data)
+
+
+def _restored(connection: sqlite3.Connection, life: ContainedRow) -> None:
+    contained_work.set_state(connection, life.id, RESTORED)
+    contained_work.open_life(connection, life.name, life.path)
+    events.record(connection, "workspace.restored", data={"name": life.name, "path": life.path})
+
+
+def _runs_in(connection: sqlite3.Connection, path: str) -> list[RunRow]:
+    return [row for row in db.read(connection, runs.list_runs) if workspace_of(row) == path]
+
+
+def _files(path: str) -> list[str]:
+    try:
+        with FileDoor(path, "") as door:
+            return door.names()
+    except (ImiError, OSError):
+        return []
+
+
+def _days(life: ContainedRow) -> float:
+    ended = times.parse(life.ended_at)
+    return (times.now() - ended).total_seconds() / 86_400 if ended is not None else 0.0

@@ -1,0 +1,89 @@
+"""Walls: what keeps a started agent inside of its workspace, by the kernel and not by its own good will.
+
+    write    reads everything, writes its worktree, what git needs of the repository, its run folder and its own state
+    strict   sees the system's programs, its workspace and its own state, and nothing else of the home folder
+    off      none
+
+bubblewrap makes the wall (`bubblewrap`), and Landlock inside of it closes abstract sockets and keeps a contained workspace flat
+(`landlock`); macOS has Seatbelt (`seatbelt`). A mechanism counts only after it has worked in a trial. The network stays open.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from imi_monitor import programs
+from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model.errors import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+OFF, WRITE, STRICT = "off", "write", "strict"
+LEVELS = (OFF, WRITE, STRICT)
+_BUBBLEWRAP, _SEATBELT = "bubblewrap", "Seatbelt (untested)"
+
+
+@dataclass(frozen=True, slots=True)
+class GitFolders:
+    """The repository's git folder and the folder of one linked worktree in it."""
+
+    common_dir: str
+    admin_dir: str
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """What an agent may do inside of its wall. Paths are real paths."""
+
+    level: str
+    agent: str  # the program's name
+    program: str  # its path
+    workspace: str
+    writable: tuple[str, ...] = ()  # more folders
+    readable: tuple[str, ...] = ()  # more folders, which matter for `strict`
+    git: GitFolders | None = None
+    flat: bool = False  # a contained workspace: no folders, links or pipes in it, and the agent ends with its keeper
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """A mechanism that works here. `gaps`: what it does not close, beside the network."""
+
+    how: str
+    gaps: tuple[str, ...] = ()
+
+
+def find() -> Wall:
+    """The wall of this machine, after a trial; Refused with what to install."""
+    if sys.platform == "darwin":
+        from imi_monitor.runs.walls import seatbelt
+
+        if seatbelt.works():
+            return Wall(_SEATBELT)
+        raise Refused("sandbox-exec does not work here: start it with --sandbox off", code="no-wall")
+    from imi_monitor.runs.walls import bubblewrap, landlock
+
+    problem = bubblewrap.problem()
+    if problem is not None:
+        raise Refused(f"no wall works here: {problem}, or start it with --sandbox off", code="no-wall")
+    if landlock.version() < landlock.SCOPES:
+        return Wall(_BUBBLEWRAP, ("abstract sockets",))
+    return Wall(f"{_BUBBLEWRAP} and Landlock")
+
+
+def command(wall: Wall, enclosure: Enclosure, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """The command line that runs `argv` inside of the wall. Makes the agent's own state folders if they are missing."""
+    if wall.how == _SEATBELT:
+        from imi_monitor.runs.walls import seatbelt
+
+        return seatbelt.command(enclosure, argv, env)
+    from imi_monitor.runs.walls import bubblewrap
+
+    return bubblewrap.command(enclosure, argv, env)
+
+
+def program() -> str | None:
+    """The path of bubblewrap's program."""
+    return programs.find("bwrap")

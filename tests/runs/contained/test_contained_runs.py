@@ -1,0 +1,167 @@
+"""`imi start --contained`: agents in one flat workspace behind a wall, what they deliver, and the clean-up after each end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.runs.contained import request_folder, workspace_end
+from imi_monitor.store import contained_work, db, runs
+from tests.helpers import ROOT, wait_for
+from tests.runs.run_kit import RunWorld, family, has_ended, kill_followers, registry
+from tests.runs.walls.test_escapes import find_wall
+
+
+@pytest.fixture
+def place(world: RunWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    find_wall()
+    data = tmp_path / "denker" / "memory"
+    data.mkdir(parents=True)
+    monkeypatch.setenv("DENKER_MEMORY_DATA_PATH", str(data))
+    config = Path(os.environ["HOME"], ".config", "iMi", "config.toml")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f'[runs]\nreadable = ["{ROOT}", "{sys.prefix}"]\n')
+    return data.parent / "workspace" / "default"
+
+
+def start(world: RunWorld, prompt: str, *words: str) -> str:
+    return world.start(prompt, "claude", "--contained", "default", *words)
+
+
+def state_of(place: Path, world: RunWorld) -> str:
+    rows = world.imi("workspace", "list", "--json").data["workspaces"]
+    return str(rows[0]["state"]) if rows else "none"
+
+
+def test_what_is_allowed_is_delivered_at_the_end_and_the_rest_waits(
+    world: RunWorld, place: Path, tmp_path: Path
+) -> None:
+    # S1.9 S1.12 S1.17 S1.20
+    ident = start(world, "[[draft]]", "--deliver", f"report.md={tmp_path}/out/", "--role", "creator")
+    row = world.wait(ident, "idle", "completed")
+    assert (row["sandbox"], row["contained"]["path"], row["contained"]["role"]) == ("strict", str(place), "creator")
+    assert "You work in a contained workspace" in world.folder(ident).prompt()
+    assert (place / "report.md").exists() and not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    assert world.imi("stop", ident).code == 0
+    wait_for(lambda: (tmp_path / "out" / "report.md").exists())
+    wait_for(lambda: world.imi("workspace", "show", "--json").data["deliveries"] != [])
+    shown = world.imi("workspace", "show", "--json").data
+    assert [(one["name"], one["state"]) for one in shown["deliveries"]] == [("extra.md", "waits")]
+    assert not (Path(os.environ["HOME"]) / "extra.md").exists(), "it was not allowed beforehand"
+    assert world.imi("workspace", "clean").code == 1, "a file waits"
+    assert world.imi("file", "deliver", "extra.md").code == 0
+    assert (Path(os.environ["HOME"]) / "extra.md").read_text() == "# extra.md\n"
+    assert not place.exists() and state_of(place, world) == "cleaned"
+    ops = [one["op"] for one in world.imi("file", "history", "--json").data["history"]]
+    assert ops == ["delivered", "delivered"]
+
+
+def test_two_agents_share_a_workspace_and_the_last_one_cleans_it(world: RunWorld, place: Path) -> None:  # S1.11 S1.13
+    first, second = start(world, "[[slow]]"), start(world, "[[slow]]")
+    for one in (first, second):
+        world.wait(one, "works")
+    (place / "shared.md").write_text("x")
+    assert world.imi("workspace", "clean").err.startswith("imi: an agent works in")
+    world.imi("stop", first)
+    wait_for(lambda: world.run(first)["ended_at"] is not None)
+    assert (place / "shared.md").exists(), "the other one works there"
+    world.imi("stop", second)
+    wait_for(lambda: not place.exists())
+    [row] = world.imi("workspace", "list", "--json").data["workspaces"]
+    assert (Path(row["path"]) / "shared.md").read_text() == "x"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_a_keeper_that_gets_a_signal_leaves_no_child_and_the_next_start_cleans(
+    world: RunWorld, place: Path, number: int
+) -> None:  # S1.13 S1.14
+    ident = start(world, "[[slow]]")
+    world.wait(ident, "works")
+    wait_for(lambda: len(family(ident)) > 1)
+    pids, born = family(ident), world.folder(ident).birth()
+    assert born is not None
+    kill_followers()
+    os.kill(born.keeper, number)
+    wait_for(has_ended(pids))
+    (place / "half.md").write_text("x")
+    world.imi("runs")  # the next command of any kind starts a follower
+    wait_for(lambda: not place.exists())
+    assert world.run(ident)["status"] in ("crashed", "failed", "cancelled")
+    assert world.imi("claims", "--json").data["claims"] == []
+
+
+def test_a_crash_in_the_middle_of_the_clean_up_is_completed(
+    world: RunWorld, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.imi("file", "write", "a.md", "--content", "a")
+    connection = db.connect(registry())
+
+    def crash(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for step in ("rename", "makedirs"):
+        with monkeypatch.context() as torn:
+            torn.setattr(os, step, crash)
+            with pytest.raises(KeyboardInterrupt):
+                workspace_end.clean(connection, str(place), "test")
+        assert (place / "a.md").exists()
+    workspace_end.settle_all(connection)
+    assert not place.exists()
+    [life] = contained_work.list_lives(connection, contained_work.CLEANED)
+    assert Path(life.trash_path or "", "a.md").read_text() == "a"
+    db.close(connection)
+
+
+def test_hostile_requests_change_nothing(world: RunWorld, place: Path, tmp_path: Path) -> None:
+    ident = start(world, "[[slow]]")
+    world.wait(ident, "works")
+    folder = Path(world.run(ident)["folder"], "requests")
+    target = str(tmp_path / "x.md")
+    for number, text in enumerate(
+        [
+            "{",
+            "[]",
+            json.dumps({"act": "rm", "name": "a.md"}),
+            json.dumps({"act": "deliver", "name": "../a.md", "target": target}),
+            json.dumps({"act": "deliver", "name": "a.md", "target": "relative"}),
+            json.dumps({"act": "deliver", "name": "a.md", "target": 7}),
+            json.dumps({"act": "created", "name": "x" * 9000}),
+            "[" * 5000,
+        ]
+    ):
+        (folder / f"{number}.json").write_text(text)
+    (folder / "link.json").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "pipe.json")
+    wait_for(lambda: not any(one.suffix == ".json" for one in folder.iterdir()))
+    connection = db.connect(registry())
+    assert contained_work.list_deliveries(connection, str(place), "wanted", "waits") == []
+    assert contained_work.history(connection, str(place), None, 10) == []
+    row = runs.by_id(connection, ident)
+    assert row is not None
+    request_folder.ask(str(folder), "deliver", "a.md", target=target)
+    request_folder.RequestFolder(row).look(connection)
+    wait_for(lambda: len(contained_work.list_deliveries(connection, str(place), "wanted")) == 1)
+    db.close(connection)
+    world.imi("stop", ident)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--contained", "a/b"), "contains a slash"),
+        (("--contained", "default", "--in", "feat-x"), "give --contained or --in"),
+        (("--deliver", "a=b"), "--deliver needs --contained"),
+        (("--contained", "default", "--deliver", "../a=/x"), "is a path"),
+        (("--contained", "default", "--role", "king"), "role 'king' is unknown"),
+    ],
+)
+def test_what_cannot_be_is_refused(world: RunWorld, place: Path, words: tuple[str, ...], said: str) -> None:
+    done = world.imi("start", "claude", "--prompt", "x", *words)
+    assert done.code != 0 and said in done.err, done.err
+    assert not place.exists()

@@ -1,0 +1,221 @@
+"""The escape suite: an agent tries to get out of each wall that this machine has, and must be able to work inside of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imi_monitor.git import layout
+from imi_monitor.model.errors import Refused
+from imi_monitor.runs import run_wall, walls
+from imi_monitor.runs.run_wall import RunWall
+from tests.helpers import ROOT, Repo
+from tests.limits import LIMIT
+from tests.runs.walls import escapes
+
+PROGRAM = Path(escapes.__file__)
+FLAT = {name for name in escapes.ATTEMPTS if "flat" in name}
+READS = {"read", "read by ..", "proc root"}
+GIT = {".git of the worktree", ".git moved away"}
+
+
+def find_wall() -> walls.Wall:
+    """The wall of this machine. Under CI its absence fails: an escape suite that always skips shows nothing."""
+    try:
+        return walls.find()
+    except Refused as error:
+        if os.environ.get("CI"):
+            raise AssertionError(error.sentence) from error
+        pytest.skip(error.sentence)
+
+
+@dataclass(frozen=True)
+class Prison:
+    """A person's home folder and repository with secrets in reach, and the worktree of a walled agent."""
+
+    base: Path
+    repo: Repo
+    tree: Repo
+    about: dict[str, Any]
+    env: dict[str, str]
+
+    def enter(self, level: str, *, git: bool = True, flat: bool = False, workspace: Path | None = None) -> Any:
+        """Run the attempts inside of the wall; what escaped and what did not work."""
+        place = workspace or self.tree.path
+        # the folder above a mount is in memory there: what is written into it is lost, and the files outside stay
+        lost = {"trunk's files"} if level == walls.STRICT and str(place).startswith("/tmp/") else set()
+        allowed = {*lost, *(GIT if flat else FLAT), *(READS if level == walls.WRITE else ())}
+        needed = {
+            "edit",
+            "state",
+            "temporary file",
+            "network",
+            *(("commit", "branch", "status", "run folder") if git else ()),
+        }
+        (place / "about.json").write_text(json.dumps({**self.about, "allowed": [*allowed], "needed": [*needed]}))
+        found = layout.discover(str(self.tree.path))
+        assert found is not None
+        folders = run_wall.linked_folders(found.repository, found.admin_dir) if git else None
+        wall = RunWall(level, find_wall(), "claude", sys.executable, folders, "feat/x", (str(PROGRAM.parent),), flat)
+        argv = [os.path.realpath(sys.executable), "-I", "-S", str(PROGRAM), "about.json"]
+        run_folder = self.env["IMI_RUN_DIR"] if git else str(place)
+        done = subprocess.run(
+            wall.command(argv, str(place), run_folder, self.env),
+            cwd=place,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert not found["broken"], done.stderr
+        return found
+
+
+@pytest.fixture(params=["below /tmp", "elsewhere"])
+def prison(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Prison]:
+    base = (
+        tmp_path / "b" if request.param == "below /tmp" else Path(tempfile.mkdtemp(dir="/var/tmp", prefix="imi-wall-"))
+    )
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, base, ignore_errors=True)
+        yield _built(base, stack)
+
+
+def _built(base: Path, stack: contextlib.ExitStack) -> Prison:
+    home, outside, run = base / "home", base / "outside", base / "run"
+    for folder in (
+        home / ".claude",
+        home / ".config/iMi",
+        home / ".local/state/imi/runs/r",
+        outside,
+        run / "work_products",
+    ):
+        folder.mkdir(parents=True)
+    for path, text in (
+        (home / ".bashrc", "mine\n"),
+        (home / ".claude.json", "{}\n"),
+        (home / ".claude/settings.json", "{}\n"),
+        (home / ".gitconfig", "[user]\n\tname = a\n\temail = a@b\n"),
+        (home / ".config/iMi/iMi.db", ""),
+        (outside / "secret.txt", escapes.TOKEN),
+        (outside / "file.txt", "mine\n"),
+    ):
+        path.write_text(text)
+    repo = Repo.create(base / "app")
+    tree, other = repo.worktree("feat-x"), repo.worktree("feat-y")
+    (repo.path / ".git" / "imi").mkdir()
+    sockets = {"socket": str(outside / "s"), "home_socket": str(home / ".config" / "s")}
+    abstract = f"imi-test-{os.getpid()}-{base.name}"
+    for address in (*sockets.values(), f"\0{abstract}"):
+        server = stack.enter_context(contextlib.closing(socket.socket(socket.AF_UNIX)))
+        server.bind(address)
+        server.listen()
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env = {**inherited, "HOME": str(home), "IMI_RUN_DIR": str(run), "SSH_AUTH_SOCK": sockets["socket"]}
+    sleeper = stack.enter_context(subprocess.Popen(["sleep", "60"], env={**env, "IMI_TEST_OUTSIDE": "1"}))
+    stack.callback(sleeper.kill)
+    git = repo.path / ".git"
+    about = {
+        **sockets,
+        "abstract": abstract,
+        "pid": sleeper.pid,
+        "home": str(home),
+        "folder": str(outside),
+        "secret": str(outside / "secret.txt"),
+        "file": str(outside / "file.txt"),
+        "settings": str(home / ".claude/settings.json"),
+        "state": str(home / ".claude"),
+        "copied": str(home / ".claude.json"),
+        "common_dir": str(git),
+        "admin": str(git / "worktrees/feat-x"),
+        "other_admin": str(git / "worktrees/feat-y"),
+        "other": str(other.path),
+        "trunk": str(repo.path),
+        "registry": str(home / ".config/iMi/iMi.db"),
+        "launch": str(home / ".local/state/imi/runs/r"),
+    }
+    return Prison(base, repo, tree, about, env)
+
+
+def _outside(prison: Prison) -> dict[str, bytes]:
+    """The content of every file that no agent may change."""
+    kept = [prison.base / "home", prison.base / "outside", prison.repo.path, prison.base / "feat-y"]
+    skipped = ("/objects/", "/refs/", "/logs/", "/worktrees/feat-x/", "/.claude/session.jsonl")
+    files = [path for folder in kept for path in folder.rglob("*") if path.is_file()]
+    return {str(path): path.read_bytes() for path in files if not any(part in str(path) for part in skipped)}
+
+
+@pytest.mark.parametrize("level", [walls.WRITE, walls.STRICT])
+def test_nothing_gets_out_and_the_work_gets_done(prison: Prison, level: str) -> None:  # S1.1 S1.16
+    before = _outside(prison)
+    found = prison.enter(level)
+    assert found["escaped"] == []
+    assert found["broken"] == []
+    assert found["tried"] >= 38
+    assert _outside(prison) == before
+    assert prison.tree.git("log", "-1", "--format=%s") == "work behind a wall"
+    assert (prison.base / "home/.claude/session.jsonl").exists(), "the agent's own state stays"
+    assert (Path(prison.env["IMI_RUN_DIR"]) / "work_products/report.md").exists()
+
+
+def test_a_flat_workspace_stays_flat(prison: Prison) -> None:  # S1.5 S1.16
+    place = prison.base / "workspace"
+    place.mkdir()
+    before = _outside(prison)
+    found = prison.enter(walls.STRICT, git=False, flat=True, workspace=place)
+    assert (found["escaped"], found["broken"]) == ([], [])
+    assert _outside(prison) == before
+    assert all(path.is_file() and not path.is_symlink() for path in place.iterdir())
+
+
+def test_a_machine_without_a_wall_refuses_and_names_the_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Refused, match="install bubblewrap"):
+        walls.find()
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    with pytest.raises(Refused, match=r"uid map: Permission denied.*AppArmor"):
+        walls.find()
+
+
+def test_the_suite_notices_an_escape(prison: Prison) -> None:
+    """Without a wall nearly everything succeeds: the attempts are real ones."""
+    place = prison.tree.path
+    (place / "about.json").write_text(json.dumps({**prison.about, "allowed": [], "needed": []}))
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), "about.json"],
+        cwd=place,
+        env={**prison.env, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
+    escaped = set(json.loads(done.stdout)["escaped"])
+    never = {"docker", "mount", "memory of others", "write in the home folder", "other worktree's git folder"}
+    assert set(escapes.ATTEMPTS) - escaped - never <= {
+        "hard link",
+        "move in",
+        "delete",
+        "write by ..",
+        "link",
+        "commondir",
+    }

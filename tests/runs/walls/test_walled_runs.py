@@ -1,0 +1,78 @@
+"""`imi start --sandbox`: a started agent behind a wall, in its row, to its end; and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from imi_monitor.runs import walls
+from tests.helpers import wait_for
+from tests.runs.run_kit import RunWorld, family, has_ended
+from tests.runs.walls.test_escapes import find_wall
+
+
+def test_an_agent_works_behind_a_wall_and_is_stopped_with_all_of_it(world: RunWorld) -> None:
+    find_wall()
+    ident = world.start("[[write]] [[tool]]", "claude", "--sandbox", "write", "--in", "feat-x")
+    row = world.wait(ident, "works", "idle", "asks")
+    assert (row["sandbox"], row["wall"].split(" ")[0]) == ("write", "bubblewrap")
+    assert "ask, write" in world.imi("runs").out
+    launch = json.loads(Path(world.folder(ident).file("launch.json")).read_text())
+    assert "bwrap" in " ".join(launch["argv"][:8])
+    pids = family(ident)
+    assert pids
+    assert world.imi("stop", ident).code == 0
+    wait_for(has_ended(pids))
+    wait_for(lambda: world.run(ident)["ended_at"] is not None)
+    again = world.imi("resume", ident, "--prompt", "go on", "--json")
+    assert again.code == 0, again.err
+    assert world.run(again.data["id"])["sandbox"] == "write", "a resumed session keeps its wall"
+    world.imi("stop", again.data["id"])
+
+
+def test_a_branch_of_others_that_moves_meanwhile_is_told_with_the_way_back(world: RunWorld) -> None:
+    find_wall()
+    world.repo.git("branch", "release")
+    other = world.repo.worktree("feat-other")
+    ident = world.start("[[slow]]", "claude", "--sandbox", "write", "--in", "feat-x")
+    world.wait(ident, "works")
+    before = world.repo.git("rev-parse", "release")
+    world.repo.git("branch", "-f", "release", "release~1")
+    world.tree.git("commit", "--allow-empty", "-qm", "its own branch may move")
+    other.git("commit", "--allow-empty", "-qm", "and those of other worktrees by themselves")
+    world.imi("stop", ident)
+    wait_for(lambda: bool(world.events("ref.moved")))
+    [moved] = world.events("ref.moved")
+    assert (moved["ref"], moved["before"]) == ("refs/heads/release", before)
+    assert f"git update-ref refs/heads/release {before}" in world.imi("events").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--sandbox", "jail"), "use one of off, write, strict"),
+        (("--sandbox", "write", "--way", "window"), "--sandbox needs --way task"),
+        (("--sandbox", "strict", "--in", "app"), "use --new TYPE/NAME"),
+    ],
+)
+def test_what_has_no_wall_is_refused_before_anything_is_made(
+    world: RunWorld, words: tuple[str, ...], said: str
+) -> None:
+    find_wall()
+    done = world.imi("start", "claude", "--prompt", "x", *words)
+    assert done.code != 0 and said in done.err, done.err
+    assert world.imi("runs", "--json").data["runs"] == []
+
+
+def test_without_bubblewrap_the_start_is_refused_with_the_package(
+    world: RunWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [one for one in os.environ["PATH"].split(":") if not os.path.exists(os.path.join(one, "bwrap"))]
+    monkeypatch.setenv("PATH", ":".join(folders))
+    done = world.imi("start", "claude", "--prompt", "x", "--sandbox", "write", "--in", "feat-x")
+    if done.code == 0 or walls.program() is not None:
+        pytest.skip("bubblewrap is found without PATH")
+    assert "install bubblewrap" in done.err and "--sandbox off" in done.err
