@@ -632,7 +632,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "module": "imi_monitor.ui.views.diff_view",
         "group": "Views",
         "label": "Diff",
-        "help": "what the selected worktree changed, staged, unstaged or against the trunk",
+        "help": "what the selected worktree changed: uncommitted, against the trunk, or in the agent's last turn",
         "key": "d",
         "key_bar": 35,
         "requires": (),

@@ -22,6 +22,7 @@ Version = tuple[int, int, int]
 
 _LISTS_PANES: Version = (0, 44, 0)
 _FOCUSES_PANES: Version = (0, 44, 1)
+TYPES_INTO_PANES: Version = (0, 45, 0)
 _LIST_TIMEOUT = 1.5  # seconds
 _EMPTY_ANSWERS = 10  # an answer may come back empty for some 0.1 s after a change; no list of ours can be empty
 _MOST_ENVIRONMENT = 1 << 20
@@ -31,6 +32,16 @@ def parse_version(text: str) -> Version:
     """Parse `zellij 0.44.1`; an unreadable version counts as the oldest."""
     found = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+
+
+def lacking(version: Version) -> list[str]:
+    """Return what this version cannot do, as ends of a sentence; each is done the older way or left out."""
+    found = (
+        [] if version >= _LISTS_PANES else ["names of tabs do not show states", "a worktree is found by its tab's name"]
+    )
+    found += [] if version >= _FOCUSES_PANES else ["enter opens the worktree instead of the agent's own pane"]
+    found += [] if version >= TYPES_INTO_PANES else ["a new tab takes the focus", "`imi say` cannot type into a pane"]
+    return found
 
 
 def _parse_panes(text: str) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ from imi_monitor.mux.pane import run_multiplexer
 
 _TABS_TAKE_COMMANDS: zellij.Version = (0, 44, 0)
 _KEEPS_FOCUS: zellij.Version = (0, 45, 0)
-_NAMES_PANES: zellij.Version = (0, 45, 0)
 
 
 class ZellijSessionCommands:
@@ -57,7 +56,7 @@ class ZellijSessionCommands:
         return self._version
 
     def _refuse_older(self) -> None:
-        if self.version < _NAMES_PANES:
+        if self.version < zellij.TYPES_INTO_PANES:
             raise Refused(
                 "this Zellij types only into the focused pane, 0.45 into any: type it there", code="old-zellij"
             )

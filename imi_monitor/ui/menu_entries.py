@@ -11,7 +11,7 @@ from imi_monitor import programs
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
-from imi_monitor.ui import command_conditions, editor, themes
+from imi_monitor.ui import command_conditions, editor, key_hints, themes
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 from imi_monitor.ui.filters import STATES
@@ -113,7 +113,7 @@ def _entry(command: Command, why: ReasonAgainst, view: Sequence[ViewKey] = ()) -
     """The command's entry; without its key where the view uses that for something else."""
     taken = {key for one in view for key in one.keys}
     label = "" if command.key in taken else command.key_label
-    return MenuEntry(command.word, command.label, command.help, label, why(command))
+    return MenuEntry(command.word, command.label, key_hints.in_keys(command.help), label, why(command))
 
 
 _HARMFUL = "holds control characters: copy the command, which quotes them"

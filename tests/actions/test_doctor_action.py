@@ -275,3 +275,24 @@ def test_the_doctor_says_how_far_each_sink_is(path: str) -> None:
         db.transact(connection, record)
     assert imi("archive", "--db", path).code == 1
     assert "warn  events to history: 1 event waits for" in line() and "is damaged" in line()
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        ("0.43.1", "names of tabs do not show states, a worktree is found by its tab's name, enter opens the worktree"),
+        ("0.44.1", "0.44.1: a new tab takes the focus, `imi say` cannot type into a pane"),
+        ("0.45.1", "0.45.1"),
+    ],
+)
+def test_doctor_says_what_an_older_zellij_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, says: str
+) -> None:
+    program = tmp_path / "tools" / "zellij"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho zellij {version}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    found = checks()["zellij"]
+    assert says in found["says"] and found["state"] == ("ok" if version == "0.45.1" else "warn")
+    assert found["state"] == "ok" or found["advice"] == "0.45 or newer does all of it"

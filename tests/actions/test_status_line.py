@@ -39,8 +39,8 @@ def test_it_names_the_worktree_its_owner_and_what_is_known(repo: Repo) -> None:
     assert line(feat) == "feat-x · 2 worktrees · agents ?\n", "nothing records agents"
     assert imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
     record_sessions(repo, "feat-x", "waiting_for_input", "running", "planning", "completed")
-    assert line(feat) == "feat-x claude-1 · 2 worktrees · 1 claimed · 1 asks · 2 works\n"
-    assert line(repo) == "app · 2 worktrees · 1 claimed · 1 asks · 2 works\n"
+    assert line(feat) == "feat-x claude-1 · 2 worktrees · 1 claimed · 1 asks · 2 work\n"
+    assert line(repo) == "app · 2 worktrees · 1 claimed · 1 asks · 2 work\n"
     data = imi("status", "--line", "--json", cwd=feat.path).data
     assert data["line"] + "\n" == line(feat)
     assert (data["worktree_name"], data["agent_id"], data["worktrees"], data["claimed"]) == ("feat-x", "claude-1", 2, 1)

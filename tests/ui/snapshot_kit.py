@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +27,7 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui import command_conditions, command_log, menu_entries
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import PREVIEW_DELAY, ActionDialog
+from imi_monitor.ui.dialogs.menu import Menu
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import OpenContextAt
 from tests.helpers import ROOT, set_clock
@@ -66,6 +67,28 @@ class Picture:
     @property
     def file(self) -> Path:
         return FOLDER / f"{self.name}.svg"
+
+
+@dataclass(frozen=True)
+class Tour:
+    """Pictures at one size that share a dashboard: the keys of each stop, from the home screen with the first row selected.
+
+    Nothing is changed at a stop; `escape` leads back.
+    """
+
+    name: str
+    size: tuple[int, int]
+    stops: dict[str, tuple[str, ...]]
+    world: Callable[[], Snapshot] = sample_snapshots.busy
+    real: bool = False
+    kept: bool = False
+
+    @property
+    def pictures(self) -> list[Picture]:
+        return [Picture(f"{stop}-{self.size[0]}", self.world, self.size, keys) for stop, keys in self.stops.items()]
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.size[0]}"
 
 
 def no_context(_where: str | None) -> Context:
@@ -117,6 +140,41 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
+def toured(tour: Tour, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Picture, str]]:
+    """Each picture of a tour as it is now."""
+    stand_still(monkeypatch)
+    if tour.real:
+        there = shop()
+        monkeypatch.setenv("HOME", there.world.folder)
+        monkeypatch.chdir(there.world.trunk)
+        found = asyncio.run(_tour(tour, there.snapshot, there.open_context))
+        yield from ((picture, there.named(now)) for picture, now in found)
+        return
+    world = tour.world()
+    with tempfile.TemporaryDirectory() as folder:
+        database = os.path.join(folder, "iMi.db")
+        sample_agents.keep(database, world, told=sample_agents.acts())
+        yield from asyncio.run(_tour(tour, world, lambda _where: Context(database=database)))
+
+
+async def _tour(tour: Tour, world: Snapshot, open_context: OpenContextAt) -> list[tuple[Picture, str]]:
+    app = ImiApp(sample_snapshots.live(world), open_context, preferences=Preferences(theme="imi-dark"))
+    app.animation_level = "none"
+    found = []
+    async with app.run_test(size=tour.size) as pilot:
+        await calm(pilot)
+        for picture in tour.pictures:
+            await pilot.press(*picture.keys)
+            await calm(pilot)
+            found.append((picture, normal(app.export_screenshot(title="imi", simplify=True))))
+            while len(app.screen_stack) > 1:
+                await pilot.press("escape")
+                await pilot.pause()
+            await pilot.press("escape", "1", "home")
+            await calm(pilot)
+    return found
+
+
 async def _take(picture: Picture, world: Snapshot, open_context: OpenContextAt) -> str:
     chosen = Preferences(theme=picture.theme or "imi-dark", ascii_only=picture.ascii_only)
     app = ImiApp(sample_snapshots.live(world), open_context, preferences=chosen, **picture.options)
@@ -140,7 +198,8 @@ async def calm(pilot: Pilot[Any]) -> None:
         for box in pilot.app.screen.query(Input):
             box.cursor_blink = False
         now = text_of(pilot.app)
-        asked = len(pilot.app.screen_stack) > 1 and _UNDER_WAY.search(now)
+        asks = len(pilot.app.screen_stack) > 1 and not isinstance(pilot.app.screen, Menu)
+        asked = asks and _UNDER_WAY.search(now)
         same = same + 1 if now == before and not asked else 0
         if same >= _CALM:
             return

@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.ui import demo_repository, sample_agents, sample_runs, sample_snapshots, sample_team
-from tests.ui.snapshot_kit import ACCEPTING, FOLDER, LEAST, MIDDLE, NARROW, WIDE, Picture, check, taken, unused
+from tests.ui.snapshot_kit import (
+    ACCEPTING,
+    FOLDER,
+    LEAST,
+    MIDDLE,
+    NARROW,
+    WIDE,
+    Picture,
+    Tour,
+    check,
+    taken,
+    toured,
+    unused,
+)
 
 LIGHT = "imi-light"
 NO_COLOR = {"NO_COLOR": "1"}
@@ -53,7 +66,6 @@ PICTURES = [
     Picture("home-100-agents", size=MIDDLE, keys=("3",)),
     Picture("home-100-changes", size=MIDDLE, keys=("4",)),
     Picture("home-60-git", size=NARROW, keys=("2",)),
-    Picture("home-menu", keys=("a",)),
     # twelve worktrees on a quiet day, twenty with forty agents, at each width
     *(Picture(f"quiet-{size[0]}", sample_snapshots.quiet, size=size) for size in SIZES),
     *(Picture(f"swarm-{size[0]}", sample_agents.swarm, size=size) for size in SIZES),
@@ -70,7 +82,6 @@ PICTURES = [
     Picture("view-60-hosts", sample_team.team, size=NARROW, keys=("C",)),
     Picture("view-hosts-twenty", sample_team.large_team, size=MIDDLE, keys=("C",)),
     Picture("view-collisions-team", sample_team.team, keys=("x",)),
-    Picture("palette", keys=("colon",)),
     Picture("palette-60", size=NARROW, keys=("colon", *"rem")),
     Picture("home-small", size=(38, 11)),
     # the demonstration as it is after some twenty minutes: the picture of the README
@@ -87,16 +98,10 @@ PICTURES = [
     Picture("agents-no-color", sample_agents.trouble, env=NO_COLOR),
     Picture("agents-colour-blind", sample_agents.trouble, theme="imi-colour-blind"),
     Picture("agents-asking", sample_agents.asking, keys=("w", "w")),
-    Picture("view-agents", sample_agents.trouble, keys=("A",), kept=True),
-    Picture("view-60-agents", sample_agents.trouble, size=NARROW, keys=("A",), kept=True),
     Picture("view-40-agents", sample_agents.trouble, size=(40, 20), keys=("A",), kept=True),
     Picture("view-agents-crowd", sample_agents.crowd, size=MIDDLE, keys=("A", "w", "w"), kept=True),
     Picture("view-agents-filter", sample_agents.trouble, size=MIDDLE, keys=("A", "slash", *"is:asking"), kept=True),
-    Picture("view-explain", sample_agents.at_work, keys=("down", "E")),
-    Picture("view-60-explain", sample_agents.at_work, size=NARROW, keys=("down", "E")),
-    Picture("peek", sample_agents.at_work, keys=("down", "space"), kept=True),
     Picture("peek-asking", sample_agents.at_work, keys=("space",), kept=True),
-    Picture("peek-60", sample_agents.at_work, size=NARROW, keys=("down", "space"), kept=True),
     # runs: in their worktree's row, and alone with their files
     *(Picture(f"runs-{size[0]}", sample_runs.started, size=size, keys=("down",)) for size in (NARROW, MIDDLE, WIDE)),
     Picture("view-session", sample_agents.at_work, keys=("down", "V"), kept=True),
@@ -109,19 +114,7 @@ PICTURES = [
     Picture("dialog-new-agent", keys=("n", *"payments", "tab", "right", "tab", *"read @ap"), real=True),
     Picture("dialog-60-new-agent", size=NARROW, keys=("n", *"payments", "tab", "right", "tab", *"pay"), real=True),
     # views
-    Picture("view-diff", keys=("d",), real=True),
     Picture("view-diff-trunk-light", theme=LIGHT, keys=("down", "d", "t"), real=True),
-    Picture("view-60-diff", size=NARROW, keys=("d",), real=True),
-    Picture("view-files", keys=("f",), real=True),
-    Picture("view-60-files", size=NARROW, keys=("f",), real=True),
-    Picture("view-log", keys=("down", "down", "L"), real=True),
-    Picture("view-60-log", size=NARROW, keys=("down", "down", "L"), real=True),
-    Picture("view-commit", keys=("down", "down", "L", "enter"), real=True),
-    Picture("view-collisions", keys=("x",), real=True),
-    Picture("view-60-collisions", size=NARROW, keys=("x",), real=True),
-    Picture("view-history", keys=("H",), real=True),
-    Picture("view-60-history", size=NARROW, keys=("down", "down", "H"), real=True),
-    Picture("view-queue", keys=("Q",), real=True),
     *(
         Picture(f"board-{size[0]}", sample_agents.at_work, size=size, keys=("B",), kept=True)
         for size in SIZES
@@ -132,39 +125,74 @@ PICTURES = [
     Picture("board-ascii", sample_agents.at_work, ascii_only=True, keys=("B",), kept=True),
     Picture("board-item", sample_agents.at_work, keys=("B", "l", "enter"), kept=True),
     Picture("board-60-item", sample_agents.at_work, size=NARROW, keys=("B", "l", "l", "enter"), kept=True),
-    Picture("view-trash", keys=("K",), real=True),
-    Picture("view-60-trash", size=NARROW, keys=("K",), real=True),
-    Picture("view-events", keys=("t",), real=True),
-    Picture("view-60-events", size=NARROW, keys=("t",), real=True),
     Picture("view-commands", keys=("R", "enter", "escape", "D", "tab", "tab", "enter", "escape", "at"), real=True),
     Picture("view-commands-none", keys=("at",)),
     # dialogs
-    Picture("help", keys=("question_mark",)),
-    Picture("help-60", size=NARROW, keys=("question_mark",)),
-    Picture("menu-copy", keys=("y",), real=True),
-    Picture("menu-open", keys=("O",), real=True),
-    Picture("menu-theme", keys=("T",)),
     Picture("dialog-trouble", sample_snapshots.failing, keys=("colon", *"what is", "enter")),
-    Picture("dialog-new", keys=("n", *"user-auth"), real=True),
     Picture("dialog-new-taken", keys=("n", *"api"), real=True),
     Picture("dialog-ascii", ascii_only=True, keys=("n", *"user", "space", *"auth"), real=True),
-    Picture("dialog-review", keys=("v", *"123"), real=True),
     Picture("dialog-40-review", size=LEAST, keys=("v",), real=True),
-    Picture("dialog-claim", keys=("down", "down", "down", "c"), real=True),
-    Picture("dialog-claim-taken", keys=("c",), real=True),
-    Picture("dialog-60-claim", size=NARROW, keys=("c",), real=True),
-    Picture("dialog-claim-several", keys=("m", "m", "c"), real=True),
-    Picture("dialog-release", keys=("R",), real=True),
-    Picture("dialog-remove", keys=("D",), real=True),
-    Picture("dialog-60-remove", size=NARROW, keys=("D",), real=True),
     Picture("dialog-light", theme=LIGHT, keys=("D",), real=True),
-    Picture("dialog-undo", keys=("U",), real=True),
-    Picture("dialog-merge", keys=("end", "up", "up", "i"), real=True),
-    Picture("dialog-rename", keys=("end", "up", "up", "N", *"pipeline"), real=True),
-    Picture("dialog-sync", keys=("Y",), real=True),
-    Picture("dialog-prune", keys=("P",), real=True),
-    Picture("dialog-repair", keys=("Z",), real=True),
 ]
+
+
+DIALOGS = {
+    "dialog-new": ("n", *"user-auth"),
+    "dialog-review": ("v", *"123"),
+    "dialog-claim": ("down", "down", "down", "c"),
+    "dialog-claim-taken": ("c",),
+    "dialog-claim-several": ("m", "m", "c"),
+    "dialog-release": ("R",),
+    "dialog-remove": ("D",),
+    "dialog-undo": ("U",),
+    "dialog-merge": ("end", "up", "up", "i"),
+    "dialog-rename": ("end", "up", "up", "N", *"pipeline"),
+    "dialog-sync": ("Y",),
+    "dialog-prune": ("P",),
+    "dialog-repair": ("Z",),
+    "dialog-discard": ("d", "down", "x"),
+    "dialog-note": ("d", "down", "down", "down", "c"),
+    "dialog-send-notes": ("d", "S"),
+    "dialog-push": ("d", "P"),
+    "dialog-update": ("colon", *"update from", "enter"),
+    "menu-worktree": ("a",),
+    "menu-copy": ("y",),
+    "menu-open": ("O",),
+    "menu-sort": ("s",),
+    "menu-group": ("b",),
+    "menu-theme": ("T",),
+    "help": ("question_mark",),
+    "palette": ("colon",),
+}
+"""The dialogs and menus over the demonstration's repository."""
+VIEWS_OF_GIT = {
+    "view-diff": ("d",),
+    "view-diff-trunk": ("d", "t"),
+    "view-diff-turn": ("d", "r"),
+    "view-diff-help": ("d", "question_mark"),
+    "view-files": ("f",),
+    "view-log": ("down", "down", "L"),
+    "view-commit": ("down", "down", "L", "enter"),
+    "view-collisions": ("x",),
+    "view-history": ("H",),
+    "view-queue": ("Q",),
+    "view-trash": ("K",),
+    "view-events": ("t",),
+}
+"""The views over it."""
+VIEWS_OF_AGENTS = {
+    "view-agents": ("A",),
+    "view-explain": ("down", "E"),
+    "view-peek": ("down", "space"),
+    "view-hosts": ("C",),
+}
+"""The views of agents, over agents that are in trouble."""
+TOURS = [
+    *(Tour("dialogs", size, DIALOGS, real=True) for size in SIZES),
+    *(Tour("views", size, VIEWS_OF_GIT, real=True) for size in SIZES),
+    *(Tour("agents", size, VIEWS_OF_AGENTS, sample_agents.trouble) for size in SIZES),
+]
+ALL = [*PICTURES, *(picture for tour in TOURS for picture in tour.pictures)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -178,16 +206,27 @@ def test_picture(picture: Picture, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     check(picture, taken(picture, monkeypatch), tmp_path / "received.svg")
 
 
+@pytest.mark.parametrize("tour", TOURS, ids=str)
+def test_tour(tour: Tour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    different = []
+    for picture, now in toured(tour, monkeypatch):
+        try:
+            check(picture, now, tmp_path / f"{picture.name}.svg")
+        except pytest.fail.Exception as problem:
+            different.append(str(problem))
+    assert not different, "\n".join(different)
+
+
 def test_pictures_have_unique_names() -> None:
-    names = [picture.name for picture in PICTURES]
+    names = [picture.name for picture in ALL]
     assert len(names) == len(set(names))
 
 
 def test_every_picture_file_belongs_to_a_picture() -> None:
     if ACCEPTING:
-        for name in unused(PICTURES):
+        for name in unused(ALL):
             (FOLDER / name).unlink()
-    assert unused(PICTURES) == [], "no screen looks like these any more: `make snap` removes them"
+    assert unused(ALL) == [], "no screen looks like these any more: `make snap` removes them"
 
 
 def test_a_picture_is_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import os
 
 from imi_monitor import host
 from imi_monitor.actions import worktree_lookup
+from imi_monitor.actions.files import file_note
 from imi_monitor.actions.removal import trash_folder
 from imi_monitor.fast.folder_removal import remove_folder
 from imi_monitor.fast.frozen_dataclass import dataclass
@@ -132,6 +133,9 @@ def record(context: Context, target: Target, folder: str, files: list[ReplacedFi
         "boot": host.boot().partition("/")[0],
         "uptime": host.uptime(),
     }
+    named = {"repo_name": context.repo_name(target.repository) or layout.repository_name(target.repository)}
+    about_entry = {"id": identity, "worktree_name": target.name, "path": target.path, "removed_by": agent, "how": how}
+    file_note.write(context, {**named, **about_entry}, folder, data)
 
     def put(connection: sqlite3.Connection) -> None:
         repo_name = context.register(target.repository, connection)
@@ -178,8 +182,34 @@ def refuse_restore(context: Context, found: FileEntry) -> None:
         _refuse_newer(files, found, one)
 
 
-def restore(context: Context, found: FileEntry, *, agent: str) -> list[str]:
-    """Put every file and its staged content back; returns warnings. Refused, and nothing is changed, for a newer file."""
+def adopt(context: Context, entry: trash.TrashEntry) -> trash.TrashEntry:
+    """List an entry in the registry that only its note describes."""
+
+    def put(connection: sqlite3.Connection) -> None:
+        place = FileEntry(context, entry).common_dir
+        repo_name = context.register(layout.repository_at(place), connection)
+        trash.adopt(
+            connection,
+            entry.id,
+            repo_name,
+            entry.worktree_name,
+            path=entry.path,
+            trash_path=entry.trash_path,
+            at=entry.removed_at,
+            by=entry.removed_by,
+            how=entry.how,
+            data=entry.data,
+        )
+
+    db.transact(context.connection, put)
+    return entry
+
+
+def restore(context: Context, found: FileEntry, *, agent: str, recorded: bool = True) -> list[str]:
+    """Put every file and its staged content back; returns warnings. Refused, and nothing is changed, for a newer file.
+
+    Without `recorded` the registry cannot be used and learns nothing of it.
+    """
     from imi_monitor.git.index_edit import IndexEdit
     from imi_monitor.git.worktree_files import WorktreeFiles
 
@@ -190,7 +220,8 @@ def restore(context: Context, found: FileEntry, *, agent: str) -> list[str]:
         warnings = _restore_index(git, index, found)
         _put_back(WorktreeFiles(target.path, found.folder), found)
         index.commit()
-    db.transact(context.connection, _record_restored, found, agent)
+    if recorded:
+        db.transact(context.connection, _record_restored, found, agent)
     discard(found.folder)
     return warnings
 

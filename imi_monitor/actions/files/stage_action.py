@@ -10,6 +10,7 @@ from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.actions.files.file_acts import HOW, FileAct, Verb
 from imi_monitor.actions.status import worktree_git
 from imi_monitor.git import git_status
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import count, safe
 
@@ -25,7 +26,12 @@ _SHOWN = 12  # files that a preview lists
 _NAME = Argument("name", "the worktree, as `imi list` shows it")
 _HUNK = Option("hunk", "only this hunk of the file, by its id in `imi diff --json`", value="ID")
 _AS_SHOWN = Option("shown", "only if the file still has this id of `imi diff --json`", value="ID")
-_FORCE = Option("force", "although another owner has claimed the worktree", overrides=("claimed",))
+_FORCE = Option(
+    "force",
+    "although another owner has claimed the worktree",
+    overrides=("claimed",),
+    label="Although another owner has claimed it",
+)
 
 
 class FileAction(Action):
@@ -34,7 +40,7 @@ class FileAction(Action):
     group = "Changes"
     in_menus = True
     requires = ("folder",)
-    dialog_options: tuple[str, ...] = ("path",)
+    dialog_options: tuple[str, ...] = ("path", "force")
 
     def verb(self, request: Request) -> Verb:
         raise NotImplementedError
@@ -136,7 +142,7 @@ class DiscardAction(FileAction):
     )
     arguments = (_NAME, Argument("path", "files or folders, from the worktree's top; a dot: all", rest=True))
     options = (Option("staged", "what is staged as well", label="What is staged as well"), *StageAction.options)
-    dialog_options = ("path", "staged")
+    dialog_options = ("path", "staged", "force")
     dangerous = True
 
     def verb(self, request: Request) -> Verb:
@@ -154,7 +160,7 @@ class DiscardAction(FileAction):
 def _refuse_claimed(context: Context, request: Request, target: Target) -> None:
     claim = ownership.claim_of(context, target)
     if claim is not None and not request.flag("force") and ownership.is_anothers(claim, context.agent(request)):
-        raise Refused(f"{ownership.held_by(claim)}: --force changes its files all the same", code="claimed")
+        raise Refused(advised(ownership.held_by(claim), "--force changes its files all the same"), code="claimed")
 
 
 def paths_of(request: Request) -> list[str]:

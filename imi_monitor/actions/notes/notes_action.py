@@ -9,6 +9,7 @@ from imi_monitor.actions.notes import placed_notes
 from imi_monitor.actions.notes.placed_notes import PlacedNote
 from imi_monitor.actions.status import diff_action, worktree_git
 from imi_monitor.model import diff_identity, note_place
+from imi_monitor.model.advice import advised
 from imi_monitor.model.diff import ONE_FILE_LIMITS
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.review_progress import storable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _MOST_TEXT = 4000
 _NAME = Argument("name", "the worktree, as `imi list` shows it")
 _ID = Argument("id", "the number of a note, as `imi notes list` shows it")
-_TEXT = Argument("text", "the text; several words are joined by blanks", rest=True)
+_TEXT = Argument("text", "what the agent is to change or to explain", rest=True)
 
 
 class NotesListAction(Action):
@@ -61,6 +62,16 @@ class NotesAddAction(Action):
     arguments = (_NAME, Argument("place", "FILE:LINE, from the worktree's top"), _TEXT)
     options = (Option("old", "the line is one that was removed"), claim_options.AGENT)
     dialog_options = ("text",)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        target = worktree_lookup.find_worktree(context, str(request.text("name")))
+        path, number = _place(str(request.text("place")))
+        side = note_place.OLD if request.flag("old") else note_place.NEW
+        _, line = _line(context, target, path, number, side)
+        return [
+            f"{safe(path, 200)}:{number}  {safe(line.text.strip(), 200)}",
+            "it waits until all notes are sent together",
+        ]
 
     def run(self, context: Context, request: Request) -> Outcome:
         text = _text(request)
@@ -166,8 +177,11 @@ def _waiting(context: Context, request: Request) -> tuple[Target, list[NoteRow]]
     again = request.flag("again")
     found = [one for one in everything if (one.round is not None) == again]
     if not found:
-        what = "was sent and is open" if again else "waits to be sent: c in the diff, or `imi notes add`, adds one"
-        raise Refused(f"no note on {safe(target.name)} {what}", code="no-notes")
+        name = safe(target.name)
+        if again:
+            raise Refused(f"no note on {name} was sent and is open", code="no-notes")
+        text = f"no note on {name} waits to be sent"
+        raise Refused(advised(text, "`imi notes add` adds one", "c in the diff adds one"), code="no-notes")
     return target, found
 
 

@@ -8,7 +8,7 @@ from imi_monitor.actions.removal import adoption, grace_period, purge, restore, 
 from imi_monitor.actions.removal.unlisted_entries import UnlistedEntry
 from imi_monitor.git import layout
 from imi_monitor.model import amounts, times
-from imi_monitor.model.errors import ImiError, UsageError
+from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claim_history, claims, operations, trash
 
@@ -97,9 +97,7 @@ def _restore(context: Context, request: Request) -> Outcome:
     found, agent = trash_lookup.find_entry(context, request.text("which")), claim_options.agent(context, request)
     files = _files(context, found)
     if files is not None:
-        from imi_monitor.actions.files import file_trash
-
-        return _restore_files(files, file_trash.restore(context, files, agent=agent))
+        return _restore_file_entry(context, found, files, agent)
     if not isinstance(found, UnlistedEntry):
         return _restore_outcome(restore.restore_worktree(context, found, agent=agent))
     if context.registry_problem is not None:
@@ -111,13 +109,33 @@ def _restore(context: Context, request: Request) -> Outcome:
     )
 
 
-def _files(context: Context, found: trash.TrashEntry | UnlistedEntry) -> file_trash.FileEntry | None:
-    """The entry if it is one of files."""
-    if isinstance(found, UnlistedEntry) or not found.of_files:
-        return None
+def _restore_file_entry(
+    context: Context, found: trash.TrashEntry | UnlistedEntry, files: file_trash.FileEntry, agent: str
+) -> Outcome:
     from imi_monitor.actions.files import file_trash
 
-    return file_trash.FileEntry(context, found)
+    if not isinstance(found, UnlistedEntry):
+        return _restore_files(files, file_trash.restore(context, files, agent=agent))
+    if context.registry_problem is not None:
+        return _restore_files(files, file_trash.restore(context, files, agent=agent, recorded=False))
+    file_trash.refuse_restore(context, files)
+    file_trash.adopt(context, files.entry)
+    return _restore_files(files, file_trash.restore(context, files, agent=agent))
+
+
+def _files(context: Context, found: trash.TrashEntry | UnlistedEntry) -> file_trash.FileEntry | None:
+    """The entry if it is one of files."""
+    entry = found.files if isinstance(found, UnlistedEntry) else found if found.of_files else None
+    if entry is None:
+        return None
+    if isinstance(found, UnlistedEntry) and found.problem is not None:
+        raise Refused(
+            f"{safe(found.name)} is not restored: {found.problem}; its files are in {safe(found.folder)}",
+            code="unlisted",
+        )
+    from imi_monitor.actions.files import file_trash
+
+    return file_trash.FileEntry(context, entry)
 
 
 def _restore_files(found: file_trash.FileEntry, warnings: list[str]) -> Outcome:
@@ -349,19 +367,19 @@ def _data(context: Context, entry: trash.TrashEntry) -> dict[str, object]:
 
 def _unlisted_data(context: Context, found: UnlistedEntry) -> dict[str, object]:
     """The same fields for an entry that the registry does not list; null where only a usable note would say it."""
-    trashed, note = found.trashed, found.note
+    trashed, note, files = found.trashed, found.note, found.files
     return {
         "id": found.id,
-        "worktree_name": trashed.name if trashed else None,
+        "worktree_name": trashed.name if trashed else files.worktree_name if files else None,
         "repo": context.repo_name(found.repository) or (trashed.repo_name if trashed else None),
         "worktree_path": trashed.path if trashed else None,
         "trash_path": trashed.folder if trashed else found.folder,
         "branch": trashed.branch if trashed else None,
         "commit": trashed.sha if trashed else None,
-        "files": None,
+        "files": [str(one["path"]) for one in files.data["files"]] if files else None,  # type: ignore[attr-defined]
         "removed_at": found.removed_at or None,
-        "removed_by": trashed.agent if trashed else None,
-        "how": trashed.how if trashed else None,
+        "removed_by": trashed.agent if trashed else files.removed_by if files else None,
+        "how": trashed.how if trashed else files.how if files else None,
         "restorable": found.problem is None,
         "purgeable": False,
         "listed": False,

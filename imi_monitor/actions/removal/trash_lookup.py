@@ -76,7 +76,7 @@ def _by_name(
 
 def _by_noted_name(context: Context, unlisted: list[UnlistedEntry], which: str) -> UnlistedEntry | None:
     for name in names.candidates(which, worktree_lookup.name_prefixes(context)):
-        named = [entry for entry in unlisted if entry.trashed is not None and entry.name == name]
+        named = [entry for entry in unlisted if (entry.trashed or entry.files) is not None and entry.name == name]
         if named:
             return _only_one(named, f"{safe(which)!r} is the name of several removed worktrees")
     return None

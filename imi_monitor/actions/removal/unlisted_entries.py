@@ -10,6 +10,8 @@ import os
 
 from imi_monitor import host
 from imi_monitor.actions import worktree_lookup
+from imi_monitor.actions.files import file_note
+from imi_monitor.actions.files.file_note import FileNote, FileNoteError
 from imi_monitor.actions.removal import note_check, purge, restore, trash_folder, trash_note
 from imi_monitor.actions.removal.trash_note import NoteError, TrashNote
 from imi_monitor.fast import json_writer
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 
 RESTORABLE, INTERRUPTED, UNUSABLE = "restorable", "interrupted", "unusable"
-_OWN_FILES = {trash_folder.NOTE, trash_folder.NOTE + trash_folder.TEMPORARY}
+_OWN_FILES = {file_note.NAME, trash_folder.NOTE, trash_folder.NOTE + trash_folder.TEMPORARY}
 _ABANDONED_SECONDS = 3600.0
 _LONGEST_REMOVAL_SECONDS = 600.0
 
@@ -43,20 +45,25 @@ class UnlistedEntry:
     problem: str | None
     note: TrashNote | None = None
     trashed: TrashedWorktree | None = None
+    files: trash.TrashEntry | None = None  # of an entry of files instead of a worktree
 
     @property
     def name(self) -> str:
+        if self.files is not None:
+            return self.files.worktree_name
         return self.trashed.name if self.trashed is not None else self.id
 
     @property
     def removed_at(self) -> str:
         """The noted time of the removal; empty without a usable note."""
+        if self.files is not None:
+            return self.files.removed_at
         return "" if self.note is None else self.note.removed_at or self.note.began_at
 
     def as_entry(self) -> trash.TrashEntry | None:
         """The entry in the form of the registry's rows, as far as its note describes it."""
         if self.note is None or self.trashed is None:
-            return None
+            return self.files
         trashed = self.trashed
         where = (trashed.id, trashed.repo_name, trashed.name, self.note.host, trashed.path, trashed.folder)
         removal = (self.removed_at, trashed.agent, trashed.how, json_writer.dumps(trashed.data()))
@@ -166,6 +173,8 @@ def _examine(
         return UnlistedEntry(identity, folder, around[0], UNUSABLE, "it is a link and not a folder of the trash")
     if _is_empty(folder):
         return None
+    if file_note.exists(folder):
+        return _examine_files(context, folder, around)
     try:
         note = trash_note.read_note(folder)
         repository = _repository_of(note, folder, around)
@@ -176,6 +185,22 @@ def _examine(
         return UnlistedEntry(identity, folder, around[0], UNUSABLE, f"its note {error}: look for its files yourself")
     kind, why = _condition(context, repository, note, trashed, allowed)
     return UnlistedEntry(identity, folder, repository, kind, why, note, trashed)
+
+
+def _examine_files(context: Context, folder: str, around: list[layout.Repository]) -> UnlistedEntry:
+    """Describe an entry of files by its note."""
+    identity, problem = os.path.basename(folder), ""
+    for repository in around:
+        try:
+            note = file_note.read(folder, repository)
+        except FileNoteError as error:
+            problem = problem or str(error)
+            continue
+        other = safe(note.registry_path)
+        elsewhere = _is_of_other_registry(context, note)
+        why = f"the registry {other} lists it: use `--db {other}`" if elsewhere else None
+        return UnlistedEntry(identity, folder, repository, UNUSABLE if why else RESTORABLE, why, files=note.entry)
+    return UnlistedEntry(identity, folder, around[0], UNUSABLE, f"its note {problem}: look for its files yourself")
 
 
 def _is_moving(note: TrashNote) -> bool:
@@ -228,7 +253,7 @@ def _condition(
     return RESTORABLE, note_check.place_problem(context, repository, trashed, allowed)
 
 
-def _is_of_other_registry(context: Context, note: TrashNote) -> bool:
+def _is_of_other_registry(context: Context, note: TrashNote | FileNote) -> bool:
     """True if another registry that exists made the entry. That file is not opened: the note may name any."""
     if not os.path.lexists(note.registry_path) or os.path.realpath(context.database) == os.path.realpath(
         note.registry_path

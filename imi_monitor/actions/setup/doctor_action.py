@@ -16,6 +16,8 @@ from imi_monitor.model import sink_words, times
 from imi_monitor.model.checkup import CheckResult, fail, ok, warn
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.text import count, safe
+from imi_monitor.mux import zellij
+from imi_monitor.mux.pane import run_multiplexer
 from imi_monitor.store import registry_access, registry_health, sink_cursors
 
 TYPE_CHECKING = False
@@ -51,7 +53,7 @@ class DoctorAction(Action):
             return new_registry.begin(context)
         context.open_known_repositories()
         checks: list[CheckResult] = []
-        for step in (_git, _registry, _trash, _folders, _shell, _gh, _settings, _sinks, _tasks):
+        for step in (_git, _registry, _trash, _folders, _shell, _gh, _zellij, _settings, _sinks, _tasks):
             context.progress(f"checking {step.__name__.strip('_')}")
             checks.extend(step(context))
         failed = sum(check.state == "fail" for check in checks)
@@ -142,6 +144,21 @@ def _gh(_: Context) -> list[CheckResult]:
     if done.returncode == 0:
         return [ok("gh", f"{safe(program)}, logged in")]
     return [warn("gh", "not logged in; reviews use plain git", "run `gh auth login`")]
+
+
+def _zellij(_: Context) -> list[CheckResult]:
+    """Older versions do less; each thing is done in another way or left out, and here it is said."""
+    if programs.find("zellij") is None:
+        return []
+    try:
+        version = zellij.parse_version(run_multiplexer("zellij", "--version"))
+    except ImiError as error:
+        return [warn("zellij", error.sentence, "reinstall it")]
+    shown = ".".join(map(str, version))
+    lacks = zellij.lacking(version)
+    if lacks:
+        return [warn("zellij", f"{shown}: {', '.join(lacks)}", "0.45 or newer does all of it")]
+    return [ok("zellij", shown)]
 
 
 def _settings(context: Context) -> list[CheckResult]:

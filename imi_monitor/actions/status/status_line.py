@@ -7,7 +7,7 @@ digits and a few signs only; `--json` has them as they are.
 from __future__ import annotations
 
 from imi_monitor.actions.action import Outcome
-from imi_monitor.model import times
+from imi_monitor.model import state_words, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
 
 _SIGNS = frozenset("-_./@+:, ")  # no shell, prompt or multiplexer expands these
-_WORDS = {
-    "waiting_for_input": "asks",
-    "failed": "failed",
-    "interrupted": "dead",
-    "planning": "works",
-    "running": "works",
-}
 _ORDER = ("asks", "failed", "dead", "works")
 _BETWEEN = " · "
 
@@ -65,7 +58,7 @@ def _count_agents(context: Context, repo: str | None) -> dict[str, int] | None:
 
     living, recording = db.read(context.connection, live_sessions.list_living, host.hostname(), times.now())
     found = [str(one["state"]) for (name, _), rows in living.items() if repo in (None, name) for one in rows]
-    words = [_WORDS.get(state, state) for state in found]
+    words = [word if (word := state_words.of_status(state)) in _ORDER else state for state in found]
     return {word: words.count(word) for word in dict.fromkeys(words)} if recording else None
 
 
@@ -79,7 +72,7 @@ def _parts(data: dict[str, object], agents: dict[str, int] | None) -> Iterable[s
     if agents is None:
         yield "agents ?"
         return
-    yield from (f"{agents[word]} {word}" for word in _ORDER if word in agents)
+    yield from (state_words.counted(agents[word], word) for word in _ORDER if word in agents)
 
 
 def _plain(name: str) -> str:

@@ -192,7 +192,7 @@ def _require_clean(context: Context, found: Target, agent: str) -> None:
         holder = claims.current(context.connection, found.repo_name, found.name)
         if ownership.is_anothers(holder, agent):
             raise Refused(
-                f"{shown} is claimed by {safe(holder.agent_id or '')}: let its owner merge, or take it over",
+                f"{shown} is claimed by {safe(holder.agent_id or '')}: let its owner do that, or `imi claim` takes it over",
                 code="claimed",
             )
     admin = found.admin_dir or found.repository.common_dir

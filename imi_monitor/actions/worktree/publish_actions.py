@@ -8,6 +8,7 @@ from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.actions.status import worktree_git
 from imi_monitor.git import commit_signature, git_status, layout, publish, refs, safety
 from imi_monitor.model import remote_address, times
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import count, safe
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from imi_monitor.git.runner import Git
 
 _NAME = Argument("name", "the worktree, as `imi list` shows it")
-_FORCE = Option("force", "although another owner has claimed the worktree", overrides=("claimed",))
+_FORCE = Option(
+    "force",
+    "although another owner has claimed the worktree",
+    overrides=("claimed",),
+    label="Although another owner has claimed it",
+)
 _SHOWN = 10
 
 
@@ -83,6 +89,7 @@ class PushAction(Action):
     Refused when the remote has commits that the branch does not have."""
     arguments = (_NAME,)
     options = (_FORCE, claim_options.AGENT)
+    dialog_options = ("force",)
     in_menus = True
     requires = ("folder",)
 
@@ -137,7 +144,7 @@ def _changeable(context: Context, request: Request) -> tuple[Target, Git, str]:
     git.trusted = git.trusted and target.kind != "review"
     claim = ownership.claim_of(context, target)
     if claim is not None and not request.flag("force") and ownership.is_anothers(claim, context.agent(request)):
-        raise Refused(f"{ownership.held_by(claim)}: --force acts all the same", code="claimed")
+        raise Refused(advised(ownership.held_by(claim), "--force acts all the same"), code="claimed")
     return target, git, _branch(target)
 
 

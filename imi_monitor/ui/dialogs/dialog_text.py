@@ -24,7 +24,8 @@ def checking() -> Content:
 
 def purpose(help: str) -> Content:
     """Return an action's help as a sentence."""
-    return Content(f"{help[:1].upper()}{help[1:].rstrip('.')}.")
+    shown = in_keys(help)
+    return Content(f"{shown[:1].upper()}{shown[1:].rstrip('.')}.")
 
 
 def missing(label: str) -> Content:

@@ -70,7 +70,7 @@ class DiffView(SheetView[Diff]):
     opening_key = "d"
     key_bar = 35
     label = "Diff"
-    help = "what the selected worktree changed, staged, unstaged or against the trunk"
+    help = "what the selected worktree changed: uncommitted, against the trunk, or in the agent's last turn"
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]
     BINDINGS = [

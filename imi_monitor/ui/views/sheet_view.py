@@ -36,6 +36,7 @@ R = TypeVar("R")
 _PAUSE = 0.15  # seconds after a change: saving a file is several changes
 _MIN_INTERVAL = 0.5  # seconds between two reads
 _MAX_SHARE = 0.2  # of the time that reading may take
+_MOST_PROBLEM_LINES = 8
 _AGE_INTERVAL = 5.0  # seconds after which ages are drawn again without a change
 
 
@@ -134,16 +135,19 @@ class SheetView(View, Generic[T]):
         if count:
             self.sheet.show(count, draw, cursor=cursor)
         else:
-            self.sheet.show(1, self._instead_of_rows)
+            self.sheet.show(_MOST_PROBLEM_LINES if self.problem else 1, self._instead_of_rows)
 
-    def _instead_of_rows(self, _row: int, _width: int) -> Content:
+    def _instead_of_rows(self, row: int, width: int) -> Content:
         if self.problem:
-            return Content.styled(f" ? {safe(self.problem, 400)}", "$error")
+            lines = Content.styled(safe(self.problem, 400), "$error").wrap(max(10, width - 4))
+            mark = " ? " if row == 0 else "   "
+            return Content.styled(mark, "$error").append(lines[row]) if row < len(lines) else Content("")
         return self.empty_text() or Content.styled(" reading…", MUTED)
 
     def problem_text(self) -> Content:
-        """What could not be read, for the title."""
-        return Content.styled(f" ? {safe(self.problem, 200)} ", "$error") if self.problem else Content("")
+        """What could not be read, for the title; only a mark where the rows say it."""
+        words = f" ? {safe(self.problem or '', 200)} " if not self.sheet.draws_with(self._instead_of_rows) else " ? "
+        return Content.styled(words, "$error") if self.problem else Content("")
 
     def open_view(self, view: View) -> None:
         """Open another view on top of this one, with the same snapshot."""

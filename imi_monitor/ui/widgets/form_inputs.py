@@ -12,6 +12,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input
 
+from imi_monitor.model import columns
 from imi_monitor.model.text import safe
 from imi_monitor.ui.cells import MUTED
 
@@ -21,6 +22,10 @@ class TextField(Input):
 
     def __init__(self, hint: str, id: str) -> None:
         super().__init__(placeholder=hint, id=id, compact=True, select_on_focus=False)
+        self._hint = hint
+
+    def on_resize(self) -> None:
+        self.placeholder = columns.clip(self._hint, self.content_size.width)
 
     def validate_value(self, value: str) -> str:
         return "".join(char for char in value if char.isprintable())

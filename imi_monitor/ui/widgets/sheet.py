@@ -49,6 +49,10 @@ class Sheet(CursorList):
         self._cursor = 0
         self._strips: LRUCache[tuple[int, bool, int], Strip] = LRUCache(500)
 
+    def draws_with(self, draw: DrawRow) -> bool:
+        """Whether the rows are those of this function."""
+        return self._draw == draw
+
     @property
     def row_count(self) -> int:
         return self._count
