@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from datetime import UTC, datetime, timedelta
 
 from imi_monitor.fast.frozen_dataclass import replace
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 TICK = 5.0  # seconds between two reads while runs are open
 _SHOWN_AFTER = timedelta(hours=1)  # its end
 _UNSEEN_AFTER = timedelta(days=1)  # its crash or failure, which a person should see
+_SHORTEST_PAUSE = 0.1  # seconds between two reads
+_TIME_SHARE = 0.2  # of the time, at most, that reads take
 _PARTS = ("search_results", "work_products", "workbench_activity", "media")
 _MOST_FILES = 200
 _MOST_READ = 2000
@@ -39,6 +42,7 @@ class RunsSource(Source):
         self._registry = registry
         self._tick = tick
         self._timer = PollTimer(tick)
+        self._files: dict[str, tuple[float, tuple[RunFile, ...]]] = {}  # by run: when they were listed, and they
 
     def handle_hint(self, hint: Hint) -> None:
         if isinstance(hint, RegistryChanged | RefreshRequested):
@@ -46,7 +50,9 @@ class RunsSource(Source):
 
     async def run(self, receiver: ReadingReceiver) -> None:
         while True:
+            began = time.monotonic()
             await self._read(receiver)
+            await asyncio.sleep(max(_SHORTEST_PAUSE, (time.monotonic() - began) / _TIME_SHARE))
             await self._timer.wait()
 
     async def _read(self, receiver: ReadingReceiver) -> None:
@@ -58,13 +64,23 @@ class RunsSource(Source):
             return  # the registry's own source reports it; the last runs stay
         shown = [one for one in found if _is_shown(one, now)]
         if shown:
-            shown = await asyncio.to_thread(_with_files, shown)
+            shown = await asyncio.to_thread(self._with_files, shown)
         receiver.update(runs=tuple(shown))
         receiver.set_healthy(self.name)
         if any(one.is_open for one in shown):
             self._timer.succeeded()
         else:
             self._timer.slow_down(_SHOWN_AFTER.total_seconds() / 60 if shown else _SHOWN_AFTER.total_seconds())
+
+    def _with_files(self, found: list[Run]) -> list[Run]:
+        """The runs with their files, listed again at each tick: what agents say changes the registry far more often."""
+        now, before, self._files = time.monotonic(), self._files, {}
+        for one in found:
+            listed_at, files = before.get(one.id, (-self._tick, ()))
+            if now - listed_at >= 0.9 * self._tick:
+                listed_at, files = now, list_files(one.folder)
+            self._files[one.id] = listed_at, files
+        return [replace(one, files=self._files[one.id][1]) for one in found]
 
 
 def make_source(context: SourceContext) -> RunsSource:
@@ -77,10 +93,6 @@ def _is_shown(one: Run, now: datetime) -> bool:
         return True
     ended = times.parse(one.ended_at)
     return ended is None or now - ended <= _SHOWN_AFTER
-
-
-def _with_files(found: list[Run]) -> list[Run]:
-    return [replace(one, files=list_files(one.folder)) for one in found]
 
 
 def list_files(folder: str) -> tuple[RunFile, ...]:
