@@ -94,7 +94,10 @@ class ServerBridge:
             if self.screen is not None and ended is None:
                 ended = _watch_end(self.screen.pid)
             watched = [*self.sources(), *(one for one in (self._pipe, ended) if one is not None)]
-            select.select(watched, [], [], self.pause if ended is not None else _WATCH_SECONDS)
+            if _wait(watched, self.pause if ended is not None else _WATCH_SECONDS):
+                if self.screen is not None:
+                    self.screen.send_signal(signal.SIGHUP)
+                return _BY_SIGNAL + signal.SIGHUP
             for message in self._given():
                 self.send(message)
             self.receive()
@@ -113,6 +116,16 @@ class ServerBridge:
             found = fields.record(line)
             if found is not None:
                 yield found
+
+
+def _wait(watched: list[Any], seconds: float | None) -> bool:
+    """Wait until one of these can be read; True if the terminal is gone, of which its keeper alone gets a signal."""
+    waits = select.poll()
+    for one in watched:
+        waits.register(one, select.POLLIN)
+    waits.register(0, 0)  # its end is reported always
+    found = waits.poll(None if seconds is None else seconds * 1000)
+    return any(number == 0 and event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for number, event in found)
 
 
 def _watch_end(pid: int) -> int | None:
@@ -246,6 +259,7 @@ def main(path: str, words: list[str]) -> int:
         os._exit(_BY_SIGNAL + number)
 
     signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGHUP, stop)
     signal.signal(signal.SIGINT, lambda number, frame: None)  # the screen's; reset in what is started here
     return bridge.run()
 

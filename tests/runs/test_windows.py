@@ -177,10 +177,13 @@ def test_stop_ends_the_window_and_resume_opens_another(world: RunWorld, tmux: Ru
     assert new["session"] == row["session"] and new["resumed_from"] == run and new["way"] == "window"
 
 
-@pytest.mark.parametrize("killed", ["agent", "keeper", "server", "window"])
-def test_what_is_killed_is_seen(world: RunWorld, tmux: RunTmux, killed: str) -> None:
+@pytest.mark.parametrize(
+    ("killed", "program"),
+    [("agent", "claude"), ("keeper", "claude"), ("server", "claude"), ("window", "claude"), ("window", "codex")],
+)
+def test_what_is_killed_is_seen(world: RunWorld, tmux: RunTmux, killed: str, program: str) -> None:
     # S2.21
-    run = world.start("[[ask]]")
+    run = world.start("[[ask]]", program)
     world.wait(run, "asks")
     born = json.loads(Path(world.folder(run).file("born.json")).read_text())
     kill_followers()
