@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         needs_worktree: bool
         needs_registry: bool
         changes: bool
+        for_other_homes: bool
 
 
 '''
@@ -102,6 +103,7 @@ def _row(word: str, module: str, declared: Action | type[View], key: str) -> str
         "needs_worktree": {declared.needs_worktree},
         "needs_registry": {isinstance(declared, Action) and declared.needs_registry},
         "changes": {changes},
+        "for_other_homes": {isinstance(declared, Action) and declared.for_other_homes},
     }},
 """
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         needs_worktree: bool
         needs_registry: bool
         changes: bool
+        for_other_homes: bool
 
 
 VERBS: dict[str, str] = {
@@ -68,6 +69,7 @@ VERBS: dict[str, str] = {
     "release": "imi_monitor.actions.claims.release_action",
     "claims": "imi_monitor.actions.claims.claims_action",
     "queue": "imi_monitor.actions.claims.claims_action",
+    "reserve": "imi_monitor.actions.team.reserve_action",
     "stage": "imi_monitor.actions.files.stage_action",
     "unstage": "imi_monitor.actions.files.stage_action",
     "discard": "imi_monitor.actions.files.stage_action",
@@ -125,6 +127,11 @@ VERBS: dict[str, str] = {
     "intent": "imi_monitor.actions.notes.logged_notes_action",
     "milestone": "imi_monitor.actions.notes.logged_notes_action",
     "note": "imi_monitor.actions.notes.logged_notes_action",
+    "context show": "imi_monitor.actions.notes.context_action",
+    "context": "imi_monitor.actions.notes.context_action",
+    "context save": "imi_monitor.actions.notes.context_action",
+    "context resume": "imi_monitor.actions.notes.context_action",
+    "context list": "imi_monitor.actions.notes.context_action",
     "sessions": "imi_monitor.actions.history.sessions_action",
     "session list": "imi_monitor.actions.history.sessions_action",
     "session show": "imi_monitor.actions.history.sessions_action",
@@ -206,6 +213,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "review",
@@ -219,6 +227,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "rename",
@@ -232,6 +241,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "sync",
@@ -245,6 +255,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "claim",
@@ -258,6 +269,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": True,
     },
     {
         "word": "release",
@@ -271,6 +283,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": True,
     },
     {
         "word": "stage",
@@ -284,6 +297,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "unstage",
@@ -297,6 +311,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "discard",
@@ -310,6 +325,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "read",
@@ -323,6 +339,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "commit",
@@ -336,6 +353,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "push",
@@ -349,6 +367,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "propose",
@@ -362,6 +381,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "update",
@@ -375,6 +395,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "merge",
@@ -388,6 +409,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "remove",
@@ -401,6 +423,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "undo",
@@ -414,6 +437,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "prune",
@@ -427,6 +451,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "repair",
@@ -440,6 +465,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "start",
@@ -453,6 +479,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "resume",
@@ -466,6 +493,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "answer",
@@ -479,6 +507,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "say",
@@ -492,6 +521,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "interrupt",
@@ -505,6 +535,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "attach",
@@ -518,6 +549,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "stop",
@@ -531,6 +563,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "notes send",
@@ -544,6 +577,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "intent",
@@ -557,6 +591,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "milestone",
@@ -570,6 +605,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
     {
         "word": "note",
@@ -583,6 +619,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,
+        "for_other_homes": False,
     },
 )
 """the actions of the dashboard: those with a key, and those in its menus alone"""
@@ -600,6 +637,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "explain",
@@ -613,6 +651,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "session",
@@ -626,6 +665,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "diff",
@@ -639,6 +679,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "files",
@@ -652,6 +693,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "log",
@@ -665,6 +707,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "collisions",
@@ -678,6 +721,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "history",
@@ -691,6 +735,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": True,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "queue",
@@ -704,6 +749,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "trash",
@@ -717,6 +763,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "board",
@@ -730,6 +777,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "jobs",
@@ -743,6 +791,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "compare",
@@ -756,6 +805,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "hosts",
@@ -769,6 +819,21 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
+    },
+    {
+        "word": "milestones",
+        "module": "imi_monitor.ui.views.milestones_view",
+        "group": "Views",
+        "label": "Milestones",
+        "help": "intents, milestones and lessons of the selected worktree, by time",
+        "key": "comma",
+        "key_bar": 0,
+        "requires": (),
+        "needs_worktree": True,
+        "needs_registry": False,
+        "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "events",
@@ -782,6 +847,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "past",
@@ -795,6 +861,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
     {
         "word": "commands",
@@ -808,5 +875,6 @@ VIEWS: tuple[CommandRow, ...] = (
         "needs_worktree": False,
         "needs_registry": False,
         "changes": False,
+        "for_other_homes": False,
     },
 )

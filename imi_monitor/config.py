@@ -128,12 +128,19 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "history.enabled": (True, "", "keep everything that happened, searchable, in history.db beside the registry"),
     "tasks.queue": ("imi.tasks", "", "the queue of servers.amqp_url from which tasks come onto the board; empty: none"),
     "tasks.start": ("ask", "", "ask: a task from another program waits on the board; auto: an agent is started on it"),
+    "context.commands": (True, "", "keep the command lines, redacted, of the panes of a terminal"),
+    "context.prefix": ("", "", "what stands in front of the keys session:ID and intent:ID in the team's Redis"),
     "team.name": ("default", "IMI_TEAM", "homes with the same team name on one Redis see each other"),
     "team.share": (
         "names",
         "",
         "what leaves this machine: counts (no file names), names (of files, tools and commits), titles (of sessions too),"
         " prompts (the same, and prompts to PostgreSQL)",
+    ),
+    "team.lease_seconds": (
+        60,
+        "",
+        "how long a claim of an agent on another machine lasts on this one without a sign of that machine",
     ),
     "team.insecure": (False, "", "allow a Redis on another machine without TLS"),
     "servers.redis_url": (
@@ -209,8 +216,11 @@ USER_KEYS = (
     "history.enabled",
     "tasks.queue",
     "tasks.start",
+    "context.commands",
+    "context.prefix",
     "team.name",
     "team.share",
+    "team.lease_seconds",
     "team.insecure",
     "servers.redis_url",
     "servers.amqp_url",
@@ -230,7 +240,7 @@ CHOICES = {
     "team.share": ("counts", "names", "titles", "prompts"),
     "servers.amqp_envelope": ("cloudevents", "bloodbank"),
 }
-_MINIMUM = {"trash.keep_days": 1, "git.fetch_timeout_seconds": 1}  # others: 0
+_MINIMUM = {"trash.keep_days": 1, "git.fetch_timeout_seconds": 1, "team.lease_seconds": 3}  # others: 0
 _MONEY = ("runs.budget", "runs.day_budget", "runs.prices")
 _REGISTRY = "registry.path"
 _WEBHOOK = "notify.webhook"

@@ -27,6 +27,7 @@ from imi_monitor.model.snapshot import (
     NOT_LOOKED_FOR,
     ClaimState,
     GitState,
+    Intent,
     Key,
     RegistryEvent,
     RegistryState,
@@ -85,6 +86,7 @@ class Engine:
         self._looked_at: set[tuple[str, str | None]] = set()  # (agent, since when it is in that state)
         self._health: dict[str, SourceHealth] = {}
         self._waiting: tuple[Waiter, ...] = ()
+        self._intents: dict[Key, Intent] = {}
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()  # changed, and does not wait for other changes
         self._awaited = asyncio.Event()  # changed, and a person may wait for it: uses the reserved rate
@@ -205,6 +207,9 @@ class Engine:
         replaced = self._registry.replaced + reading.anew
         self._registry = RegistryState(reading.registry_id, reading.generation, replaced)
         self._set_claims(claims)
+        self._intents = dict(reading.intents)
+        for key in self._worktrees:
+            self._update_worktree(key, intent=self._intents.get(key))
 
     def set_registry_unusable(self, why: str) -> None:
         self._waiting, self._periods = (), {}
@@ -261,7 +266,7 @@ class Engine:
         """Return the worktree of a roster entry with everything that was read of it before."""
         known = self._worktrees.get(entry.key)
         if known is None or known.path != entry.path:
-            return entry.worktree(self._claims)
+            return replace(entry.worktree(self._claims), intent=self._intents.get(entry.key))
         merged = replace(
             known,
             type=entry.type,

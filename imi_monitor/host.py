@@ -132,6 +132,14 @@ def process_name(pid: int) -> str | None:
     return name.strip() or None
 
 
+def foreground_process(leader: int) -> int | None:
+    """Return the process in the foreground of this process' terminal; None if that is itself, or unknown. Linux only."""
+    text = _read(f"/proc/{leader}/stat") if _LINUX else ""
+    fields = text[text.rfind(")") + 2 :].split()
+    group = int(fields[5]) if len(fields) > 5 and fields[5].isdecimal() else 0
+    return group if group > 0 and group != leader else None
+
+
 def parent_pid(pid: int) -> int:
     """Return the parent of a process; 0 without one or when unreadable."""
     if not _LINUX:

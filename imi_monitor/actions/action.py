@@ -312,6 +312,7 @@ class Action:
     opens_worktree = False  # the dashboard opens the resulting path in a new pane
     opens_page = False  # the dashboard opens the `url` of the data in the browser
     ends_in_view = ""  # the word of the view of its worktree that the dashboard shows afterwards
+    for_other_homes = False  # takes a worktree of another home: a question to it, never an act on its disk
     dangerous = False  # the dashboard asks for confirmation
     brings_work = False  # dangerous, but it adds work to a branch: its dialog does not look like a removal
     changes = True  # refused under --read-only

@@ -52,7 +52,7 @@ def find_worktree(context: Context, name: str, repo: str | None = None) -> Targe
         found = _pick(context, list_worktrees(context, repository), name)
         if found is not None:
             return found
-        if repo is not None or context.explicit_repo:
+        if (repo is not None or context.explicit_repo) and ":" not in name:
             raise _none(context, name, [repository])
     others = [
         other for other in known_repositories(context) if not repository or other.common_dir != repository.common_dir
@@ -63,6 +63,10 @@ def find_worktree(context: Context, name: str, repo: str | None = None) -> Targe
     if hits:
         places = ", ".join(f"{safe(hit.name)} in {safe(hit.repo_name or hit.repository.home)}" for hit in hits)
         raise Refused(f"{safe(name)!r} may mean {places}: say which with --repo", code="ambiguous")
+    if ":" in name:
+        from imi_monitor.actions.team import remote_claim
+
+        raise remote_claim.elsewhere(context, name)
     raise _none(context, name, [*([repository] if repository else []), *others])
 
 

@@ -102,7 +102,7 @@ def _refuse_second(database: str) -> None:
     from imi_monitor import host
     from imi_monitor.model.errors import Refused
     from imi_monitor.model.text import safe
-    from imi_monitor.team.duty_lock import DutyLock
+    from imi_monitor.store.duty_lock import DutyLock
 
     lock = DutyLock(database)
     if lock.acquire():

@@ -32,5 +32,22 @@ class TeamKeys:
     def questions(self, ident: str) -> str:
         return f"{self.prefix}:asks:{ident}"
 
+    def reserved(self, kind: str, name: str) -> str:
+        """Who has reserved a branch or task by `imi reserve`."""
+        return f"{self.prefix}:reserved:{kind}:{name}"
+
+    def reserved_epoch(self, kind: str, name: str) -> str:
+        return f"{self.prefix}:epoch:{kind}:{name}"
+
+    def sent_contexts(self, ident: str) -> str:
+        """There while the server has what this home sent about its terminals."""
+        return f"{self.prefix}:contexts:{ident}"
+
     def answer(self, question: str) -> str:
         return f"{self.prefix}:r:{question}"
+
+    def bell(self, question: str) -> str:
+        return f"{self.prefix}:r:{question}:w"
+
+    def waiting(self, question: str) -> str:
+        return f"{self.prefix}:r:{question}:s"

@@ -25,6 +25,7 @@ from imi_monitor.model.text import safe
 T = TypeVar("T")
 OLDEST = (6, 2)
 BLOCK_SECONDS = 1.0
+_REPLICA_MS = 500
 _CONNECT_SECONDS, _ANSWER_SECONDS, _BLOCKED_SECONDS = 1.0, 2.0, 4.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
@@ -141,6 +142,38 @@ class RedisLink:
     async def value(self, key: str) -> str | None:
         found: str | None = await _cancellable(self._client.get(key))
         return found
+
+    async def is_replicated(self) -> bool:
+        """Whether a replica has what was written, or there is none."""
+        if self.address.form == redis_url.CLUSTER:
+            return True
+        info: Mapping[str, Any] = await _cancellable(self._client.info())
+        if not info.get("connected_slaves"):
+            return True
+        return int(await _cancellable(self._client.wait(1, _REPLICA_MS))) > 0
+
+    async def scan(self, pattern: str, most: int) -> list[str]:
+        """The keys that fit, about `most` of them, by SCAN: the server answers others meanwhile."""
+        found: dict[str, None] = {}
+        async for key in self._client.scan_iter(match=pattern, count=500):
+            found[str(key)] = None
+            if len(found) >= most:
+                break
+        return list(found)
+
+    async def type_of(self, key: str) -> str:
+        found: str = await _cancellable(self._client.type(key))
+        return found
+
+    async def list_items(self, key: str, most: int) -> list[str]:
+        """The first items of a list."""
+        found: list[str] = await _cancellable(self._client.lrange(key, 0, most - 1))
+        return found
+
+    async def seconds_left(self, key: str) -> int | None:
+        """How long the key lives; None without an end."""
+        left = int(await _cancellable(self._client.ttl(key)))
+        return left if left >= 0 else None
 
     async def now_ms(self) -> int:
         """The server's clock in milliseconds, by which the ids of stream entries are made."""

@@ -191,6 +191,7 @@ def _claimed(fields: _EventFields) -> EventSentence:
 _ENDINGS = {
     "taken_over": "its process is dead",
     "died": "its process is dead",
+    "lease": "its home did not renew it",
     "worktree_removed": "the worktree was removed",
     "worktree_missing": "the folder is missing",
 }
@@ -331,6 +332,18 @@ def _about(
     )
 
 
+def _elsewhere(fields: _EventFields) -> str:
+    return f"{fields.text('host')}:{fields.text('name')}"
+
+
+def _remote_released(fields: _EventFields) -> EventSentence:
+    how = fields.text("how")
+    if how == "released":
+        return EventSentence(fields.who, "released", f" {_elsewhere(fields)}")
+    why = {"lost": "its home ended it", "silent": "its home does not answer"}.get(how, how)
+    return EventSentence(fields.who, "lost", f" {_elsewhere(fields)}{f': {why}' if why else ''}")
+
+
 def _logged(verb: str) -> Callable[[_EventFields], EventSentence]:
     """Return `claude-1 reached in feat-x: the tests pass`."""
     return lambda fields: EventSentence(fields.who, verb, f"{_in(fields)}{fields.after('text', ': ')}")
@@ -360,6 +373,8 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
         "the registry", "was restored from a backup", lambda fields: fields.after("reason", ": ")
     ),
     "registry.started": _about("the registry", "was made anew"),
+    "remote.claimed": lambda fields: EventSentence(fields.who, "claimed", f" {_elsewhere(fields)}"),
+    "remote.released": _remote_released,
     "repository.moved": _about("{}", "moved", lambda fields: fields.after("path", " to ")),
     "repository.trusted": _about("{}", "is trusted"),
     "repository.untrusted": _about("{}", "is not trusted any more"),

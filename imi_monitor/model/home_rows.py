@@ -17,7 +17,7 @@ from imi_monitor.model.change import Change
 from imi_monitor.model.commit import Commit
 from imi_monitor.model.home import HomeDescription
 from imi_monitor.model.redact import redact
-from imi_monitor.model.snapshot import UNKNOWN_CLAIM, ClaimState, FileState, GitState, Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import UNKNOWN_CLAIM, ClaimState, FileState, GitState, Intent, Key, Snapshot, Worktree
 from imi_monitor.model.text import safe
 
 NAMES, TITLES, PROMPTS = "names", "titles", "prompts"  # levels of `team.share` above counts; presence has no prompts
@@ -83,6 +83,8 @@ class RowEncoder:
             "task": _out(claim.task, _TEXT) if claim else None,
             "changed_at": change.at if change else None,
         }
+        if tree.intent is not None:
+            row["intent"] = [_out(tree.intent.text, _TEXT), _out(tree.intent.by, _NAME), tree.intent.at]
         if git is not None:
             row |= {name: getattr(git, name) for name in (*_COUNTS, "staged", "unstaged", "untracked", "conflicted")}
             row |= {
@@ -188,7 +190,14 @@ def _read_worktree(label: str, row: dict[str, Any]) -> Worktree:
         watched="off",
         watched_why=None,
         last_change=change,
+        intent=_read_intent(row.get("intent")),
     )
+
+
+def _read_intent(found: object) -> Intent | None:
+    if not isinstance(found, list) or len(found) != 3 or not all(isinstance(one, str) for one in found):
+        return None
+    return Intent(safe(found[0], _TEXT), safe(found[1], _NAME), safe(found[2], 40))
 
 
 def _read_git(row: dict[str, Any]) -> GitState:

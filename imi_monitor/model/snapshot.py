@@ -123,6 +123,17 @@ class SourceFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class Intent:
+    """What is to be achieved in a worktree, and the last milestone since, if there is one."""
+
+    text: str
+    by: str
+    at: str
+    reached: str | None = None
+    reached_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Worktree:
     """One worktree: what git's admin files and the registry say, and its git state.
 
@@ -146,7 +157,13 @@ class Worktree:
     # (minute since the epoch, changes in it), oldest first; minutes without changes are left out
     activity: tuple[tuple[int, int], ...] = ()
     pull: PullRequest | None = None  # as the forge listed it last
+    intent: Intent | None = None
     run: Run | None = None  # the run that this row is, if it is no worktree
+
+    @property
+    def typed_name(self) -> str:
+        """The name by which commands take it: HOST:NAME for one of another home, which has no path here."""
+        return self.key.worktree if self.path else f"{self.key.host}:{self.key.worktree}"
 
     @property
     def owner(self) -> str:

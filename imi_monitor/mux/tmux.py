@@ -19,7 +19,7 @@ _LIST_TIMEOUT = 0.5  # seconds; tmux usually answers in 3 ms
 _MOST_SERVERS = 4
 
 
-class _Listing:
+class Listing:
     """The format of a list and its parser.
 
     A random text separates the fields: any program can set titles and folders with lines and tabs in them.
@@ -66,7 +66,7 @@ def _accepts_connections(path: str) -> bool:
 
 def list_panes(server: str, env: Mapping[str, str], *, timeout: float = _LIST_TIMEOUT) -> Sequence[Pane] | None:
     """Return the panes of the server with this socket, or None when it does not answer in time."""
-    listing = _Listing("pane_id", "pane_pid", "pane_tty", "pane_title")
+    listing = Listing("pane_id", "pane_pid", "pane_tty", "pane_title")
     # -u: without it tmux replaces what its locale lacks
     listed = query_multiplexer(["tmux", "-u", "-S", server, "list-panes", "-a", "-F", listing.format], env, timeout)
     if listed is None:
@@ -87,11 +87,11 @@ def open_worktree(path: str, name: str, command: Sequence[str], *, layout: str) 
     if pane is not None:
         focus_pane(pane)
         return f"{safe(name)}: the pane that is already open there"
-    window = ("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", _escape(tab_name(name)), "-c", _escape(path))
-    arranged = (";", "source-file", _literal(layout)) if layout and not command else ()
-    pane = run_multiplexer(*window, *map(_literal, command), *arranged).split("\n")[0]
+    window = ("tmux", "new-window", "-P", "-F", "#{pane_id}", "-n", escape(tab_name(name)), "-c", escape(path))
+    arranged = (";", "source-file", literal(layout)) if layout and not command else ()
+    pane = run_multiplexer(*window, *map(literal, command), *arranged).split("\n")[0]
     if not command:
-        run_multiplexer("tmux", "set-option", "-p", "-t", pane, "@imi", _literal(path))
+        run_multiplexer("tmux", "set-option", "-p", "-t", pane, "@imi", literal(path))
     return f"{safe(name)}: a new tmux window"
 
 
@@ -120,7 +120,7 @@ def list_tabs() -> list[tuple[str, str]]:
 
 
 def rename_tab(window: str, name: str) -> None:
-    run_multiplexer("tmux", "rename-window", "-t", window, "--", _escape(name))
+    run_multiplexer("tmux", "rename-window", "-t", window, "--", escape(name))
 
 
 def _runs_below(pid: int | None, leader: int) -> bool:
@@ -146,7 +146,7 @@ def _find_pane(path: str) -> str | None:
 
 def _list_panes(*fields: str) -> list[tuple[str, ...]]:
     """Return these fields of every pane of the current server."""
-    listing = _Listing(*fields)
+    listing = Listing(*fields)
     return list(listing.parse(run_multiplexer("tmux", "-u", "list-panes", "-a", "-F", listing.format)))
 
 
@@ -163,8 +163,8 @@ def focus_pane(pane: str) -> None:
 
 def start_window(server: str, session: str, title: str, path: str, command: Sequence[str]) -> None:
     """Run a command in a new window of a session; the window that is shown stays."""
-    window = ("new-window", "-d", "-t", f"{session}:", "-n", _escape(tab_name(title)), "-c", _escape(path))
-    run_multiplexer("tmux", "-S", server, *window, "--", *map(_literal, command))
+    window = ("new-window", "-d", "-t", f"{session}:", "-n", escape(tab_name(title)), "-c", escape(path))
+    run_multiplexer("tmux", "-S", server, *window, "--", *map(literal, command))
 
 
 def attach_command(server: str, pane: str) -> list[str]:
@@ -178,7 +178,7 @@ def attach_command(server: str, pane: str) -> list[str]:
 def paste(server: str, pane: str, text: str) -> None:
     """Paste a text as a terminal does, in brackets where the program asked for them."""
     buffer = f"imi-{os.getpid()}"
-    run_multiplexer("tmux", "-S", server, "set-buffer", "-b", buffer, "--", _literal(text))
+    run_multiplexer("tmux", "-S", server, "set-buffer", "-b", buffer, "--", literal(text))
     run_multiplexer("tmux", "-S", server, "paste-buffer", "-p", "-r", "-d", "-b", buffer, "-t", pane)
 
 
@@ -191,11 +191,11 @@ def read_screen(server: str, pane: str) -> str:
     return run_multiplexer("tmux", "-S", server, "capture-pane", "-p", "-t", pane)
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Escape tmux formats: `#(…)` in a window name or a start folder runs a shell command."""
-    return _literal(text.replace("#", "##"))
+    return literal(text.replace("#", "##"))
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Escape a semicolon at the end, which would make the next argument another tmux command."""
     return f"{text[:-1]}\\;" if text.endswith(";") else text

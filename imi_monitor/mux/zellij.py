@@ -46,10 +46,10 @@ def lacking(version: Version) -> list[str]:
 
 def _parse_panes(text: str) -> list[dict[str, Any]]:
     """Return the terminal panes of `list-panes --json`, without plugins; unreadable output gives none."""
-    return [pane for pane in _parse_rows(text) if not pane.get("is_plugin")]
+    return [pane for pane in parse_rows(text) if not pane.get("is_plugin")]
 
 
-def _parse_rows(text: str) -> list[dict[str, Any]]:
+def parse_rows(text: str) -> list[dict[str, Any]]:
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError):
@@ -195,7 +195,7 @@ def list_tabs() -> list[tuple[str, str]] | None:
     """Return the (id, name) of each tab; None before 0.44, which cannot name a tab that has not the focus."""
     if _read_version() < _LISTS_PANES:
         return None
-    tabs = _parse_rows(_list("list-tabs", "--json"))
+    tabs = parse_rows(_list("list-tabs", "--json"))
     return [(str(tab["tab_id"]), str(tab["name"])) for tab in tabs if isinstance(tab.get("tab_id"), int)]
 
 

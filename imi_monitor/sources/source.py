@@ -13,7 +13,7 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.attribution import ClaimPeriod
 from imi_monitor.model.change import Change
-from imi_monitor.model.snapshot import UNKNOWN_CLAIM, ClaimState, GitState, Key, RegistryEvent, Waiter, Worktree
+from imi_monitor.model.snapshot import UNKNOWN_CLAIM, ClaimState, GitState, Intent, Key, RegistryEvent, Waiter, Worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class RegistryReading:
     registry_id: str | None = None
     generation: int = 0
     anew: bool = False  # another registry than that of the last reading
+    intents: tuple[tuple[Key, Intent], ...] = ()
 
 
 class ReadingReceiver(Protocol):

@@ -2,6 +2,8 @@
 
 A waiter is a row with the waiting process and the time at which it gives up. Readers skip waiters that cannot claim now
 (dead, suspended, given up); writers delete those that never will, so that no waiter is held up by a dead one.
+
+A waiter of another home has no process here but the question by which it waits. It stays while the question is asked again.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ class WaiterRow(Row):
     pid_started: str | None
     enqueued_at: str
     gives_up_uptime: float
+    question: str | None
+    asked: int | None
 
     @property
     def gone(self) -> bool:
@@ -80,6 +84,43 @@ def join(
         ),
     )
     return int(made.lastrowid or 0)
+
+
+def join_from(
+    connection: sqlite3.Connection,
+    key: tuple[str, str],
+    question: str,
+    home: str,
+    agent: str,
+    *,
+    task: str | None,
+    number: int,
+    seconds: float,
+) -> int:
+    """Append a waiter of another home, or let the one of this question stay for `seconds` more; returns its number."""
+    stays = connection.execute(
+        "UPDATE claim_queue SET gives_up_uptime = ?, asked = max(coalesce(asked, 0), ?) WHERE question = ? RETURNING seq",
+        (host.uptime() + seconds, number, question),
+    ).fetchall()
+    if stays:
+        return int(stays[0][0])
+    process = host.ProcessIdentity(host.remote_holder(home).host, host.boot(), 0, None)
+    seq = join(connection, *key, agent, process, task=task, seconds=seconds)
+    connection.execute("UPDATE claim_queue SET question = ?, asked = ? WHERE seq = ?", (question, number, seq))
+    return seq
+
+
+def leave_from(connection: sqlite3.Connection, question: str, home: str) -> None:
+    """Delete the waiter of this question if it is of that home."""
+    connection.execute(
+        "DELETE FROM claim_queue WHERE question = ? AND host = ?", (question, host.remote_holder(home).host)
+    )
+
+
+def list_from_homes(connection: sqlite3.Connection) -> list[WaiterRow]:
+    """The waiters of other homes, in order."""
+    rows = connection.execute(f"SELECT {WaiterRow.columns} FROM claim_queue WHERE question IS NOT NULL ORDER BY seq")
+    return [WaiterRow(row) for row in rows]
 
 
 def leave(connection: sqlite3.Connection, seq: int) -> None:

@@ -185,6 +185,10 @@ def preview(
         ahead = claim_queue.first_ready(connection, repo_name, worktree_name, before=seq)
         return ClaimPreview(claim, ahead is None or request.force or _is_holder(claim, request), True, ahead)
     has_right = request.force or _is_holder(claim, request) or (state == "stale" and request.takeover)
+    if not has_right and host.home_of(claim.host) is not None:
+        from imi_monitor.store import leases  # only claims of other homes have one
+
+        has_right = leases.is_over(connection, claim)
     lost_place = seq is not None and not claim_queue.is_waiting(connection, seq)
     return ClaimPreview(claim, has_right or lost_place, False, None)
 
@@ -309,6 +313,8 @@ def _claim_with_rights(
     """
     if _is_holder(before, request) and not before.foreign:
         return "renewed" if _renew(connection, before, request) else None
+    if host.home_of(before.host) is not None and ahead is None and not request.force:
+        return _claim_after_lease(connection, request, before)
     state = claims.state(before)
     if state == "dead" and ahead is None and not claims.is_reservation(before.agent_id):
         how, ended = "after_death", "died"
@@ -321,6 +327,16 @@ def _claim_with_rights(
     details = _event_details(request, how, before.agent_id, ahead)
     granted = claims.grant(connection, *before.key, request, replaces=before, ended=ended, details=details)
     return how if granted is not None else None
+
+
+def _claim_after_lease(connection: sqlite3.Connection, request: ClaimRequest, before: Claim) -> str | None:
+    """Claim a worktree whose owner in another home has not renewed its lease; None if it has."""
+    from imi_monitor.store import leases  # only claims of other homes have one
+
+    if not leases.end_if_over(connection, before):
+        return None
+    details = _event_details(request, None)
+    return "claimed" if claims.grant(connection, *before.key, request, details=details) is not None else None
 
 
 def _event_details(

@@ -86,6 +86,14 @@ def settle(connection: sqlite3.Connection, ident: str) -> None:
     connection.execute("UPDATE contexts SET settled_at = ? WHERE id = ? AND settled_at IS NULL", (times.stamp(), ident))
 
 
+def continue_in(connection: sqlite3.Connection, earlier: str, present: str) -> None:
+    """Let the notes of an earlier context go on in the present one; the earlier one is settled."""
+    connection.execute("UPDATE notes SET context = ? WHERE context = ?", (present, earlier))
+    settle(connection, earlier)
+    for ident in (earlier, present):
+        mark_changed(connection, ident)
+
+
 def list_unsent(connection: sqlite3.Connection, *, limit: int = 50) -> list[ContextRow]:
     """The contexts whose present revision the team's Redis has not, the longest unchanged first."""
     rows = connection.execute(

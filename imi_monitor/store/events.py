@@ -41,6 +41,8 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "ref.moved": ("run", "ref", "before", "after"),
     "registry.restored": ("kept_as", "reason", "claims_lost"),
     "registry.started": ("replaces",),
+    "remote.claimed": ("host", "repo", "name", "task"),
+    "remote.released": ("host", "repo", "name", "how"),
     "repository.moved": ("path",),
     "repository.trusted": ("fingerprint", "programs"),
     "repository.untrusted": (),

@@ -675,6 +675,63 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_by_path ON deliveries (path, state);
 """
 
+# Claims between homes. A lease is a claim of an owner in another home, renewed by that home; the time is that of this
+# boot. `answers` keeps what was decided, so that a question that is read twice has one effect. `remote_claims` are the claims
+# of this home's agents in other homes, good until a moment of this boot. A waiter of another home has its `question`, which is
+# asked again and again, and the number of the last time.
+_TEAM_CLAIMS = """
+ALTER TABLE claim_queue ADD COLUMN question TEXT;
+ALTER TABLE claim_queue ADD COLUMN asked INTEGER;
+CREATE TABLE leases (
+    repo_name TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    home TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    renewed_uptime REAL NOT NULL,
+    boot TEXT NOT NULL,
+    PRIMARY KEY (repo_name, worktree_name)
+) WITHOUT ROWID;
+CREATE TABLE answers (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    question TEXT NOT NULL UNIQUE,
+    answer TEXT NOT NULL
+);
+CREATE TABLE remote_claims (
+    home TEXT NOT NULL,
+    repo TEXT NOT NULL,
+    worktree_name TEXT NOT NULL,
+    label TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    agent_id TEXT NOT NULL,
+    task_id TEXT,
+    claimed_at TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    good_until REAL NOT NULL,
+    host TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    pid INTEGER,
+    pid_started TEXT,
+    ended TEXT,
+    ended_at TEXT,
+    PRIMARY KEY (home, repo, worktree_name)
+) WITHOUT ROWID;
+CREATE TABLE reservations (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    agent_id TEXT,
+    good_until REAL,
+    boot TEXT,
+    PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
+"""
+
+# The present intent of each worktree is read with each change of the registry.
+_INTENTS = """
+CREATE INDEX notes_by_kind ON notes (kind, repo_name, worktree_name, seq);
+"""
+
 # Index + 1 is the version after a migration. Never change the statements of a released one: add another.
 MIGRATIONS: tuple[str, ...] = (
     _IMI_TABLES + _IMI_COLUMNS + _OUR_TABLES,
@@ -693,6 +750,8 @@ MIGRATIONS: tuple[str, ...] = (
     _RUN_USAGE,
     _SINKS,
     _CONTAINED,
+    _TEAM_CLAIMS,
+    _INTENTS,
 )
 
 VERSION = len(MIGRATIONS)

@@ -1,4 +1,5 @@
-"""The duties of a home: one process of it delivers events to their sinks, and publishes its presence to the team.
+"""The duties of a home: one process of it delivers events to their sinks, publishes its presence to the team, answers the
+questions of other homes, and renews the claims that its own agents have there.
 
 The process is the one that holds the duty lock: any dashboard, `imi watch`, or `imi serve`. The others try each second.
 """
@@ -22,7 +23,7 @@ from imi_monitor.sources.registry_source import read_claims
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 from imi_monitor.sources.worktrees_source import read_roster
 from imi_monitor.store import registry_identity, repositories
-from imi_monitor.team.duty_lock import DutyLock
+from imi_monitor.store.duty_lock import DutyLock
 from imi_monitor.team.event_relays import EventRelays
 from imi_monitor.team.task_duty import TaskDuty
 
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
     from imi_monitor.links.presence_publisher import PresencePublisher
     from imi_monitor.model.snapshot import Worktree
+    from imi_monitor.team.context_relay import ContextRelay
+    from imi_monitor.team.question_answerer import QuestionAnswerer
 
+_QUESTIONS = "questions"  # the source of their health
 _TRY_LOCK_SECONDS = 1.0
 _SIGN_SECONDS = 1.0  # between two signs of life
 _RETRY_SECONDS = 10.0  # until a registry that cannot be read is read again
@@ -57,12 +61,19 @@ class TeamDuties(Source):
         self._others: tuple[Worktree, ...] = ()  # worktrees that this process does not follow
         self._identities: dict[str, str] = {}  # of repositories by their names here
         self._home = ""
+        self._accepted = False  # the server takes what this home publishes: it is no copy of another one
+        self._answerer: QuestionAnswerer | None = None
+        self._contexts: ContextRelay | None = None
 
     def handle_hint(self, hint: Hint) -> None:
         if isinstance(hint, RegistryChanged):
             self._registry_changed = True
             self._changed.set()
             self._relays.wake()
+            if self._answerer is not None:
+                self._answerer.registry_changed()
+            if self._contexts is not None:
+                self._contexts.registry_changed()
 
     async def run(self, receiver: ReadingReceiver) -> None:
         address = self._team_address()
@@ -74,6 +85,7 @@ class TeamDuties(Source):
                     group.create_task(self._tasks.run(receiver))
                 if address is not None:
                     group.create_task(self._follow_snapshots(receiver))
+                    group.create_task(self._answer(receiver, address))
                     group.create_task(self._publish(receiver, address))
         finally:
             self._lock.release()
@@ -103,6 +115,35 @@ class TeamDuties(Source):
                 self._changed.set()
             before = snapshot
 
+    async def _answer(self, receiver: ReadingReceiver, address: redis_url.RedisAddress) -> None:
+        """Answer other homes, and renew what agents of this one have claimed there."""
+        from imi_monitor.links.presence_keys import TeamKeys
+        from imi_monitor.team.context_relay import ContextRelay
+        from imi_monitor.team.lease_renewer import LeaseRenewer
+        from imi_monitor.team.question_answerer import QuestionAnswerer
+
+        def report(why: str | None) -> None:
+            if why is None:
+                receiver.set_healthy(_QUESTIONS)
+            else:
+                receiver.set_failure(_QUESTIONS, "claims of other machines", why)
+
+        registry, keys = self._context.registry, TeamKeys(self._settings.text("team.name"))
+        while not self._home:
+            await asyncio.sleep(_LEAST_PAUSE)
+        lease = float(self._settings.number("team.lease_seconds"))
+        self._answerer = QuestionAnswerer(
+            registry, self._context.database, address, keys, self._home, lease, report, lambda: self._accepted
+        )
+        renewer = LeaseRenewer(registry, address, keys, self._home, report)
+        self._contexts = ContextRelay(
+            registry, address, keys, self._home, self._settings.text("context.prefix"), report
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._answerer.run())
+            group.create_task(renewer.run())
+            group.create_task(self._contexts.run())
+
     async def _publish(self, receiver: ReadingReceiver, address: redis_url.RedisAddress) -> None:
         from imi_monitor.links import redis_link
         from imi_monitor.links.presence_keys import TeamKeys
@@ -121,7 +162,9 @@ class TeamDuties(Source):
                         publisher = PresencePublisher(link, keys, self._home, by, lambda: self._describe(since))  # noqa: B023
                     if self._snapshot is not None:
                         await publisher.publish(encoder.rows(self._with_others(self._snapshot)))
+                        self._accepted = True
                 except redis_link.FAULTS as error:
+                    self._accepted = False
                     receiver.set_failure(self.name, "presence", f"{address.shown} {redis_link.fault_of(error)}")
                     await asyncio.sleep(pause.next())
                 except ImiError as error:

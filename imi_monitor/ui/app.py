@@ -161,8 +161,14 @@ class ImiApp(TerminalApp):
     def _after_first_paint(self) -> None:
         self.keeps_running = True
         self._follow_engine()
+        self._start_contexts()
         if self.on_first_paint is not None:
             self.on_first_paint()
+
+    def _start_contexts(self) -> None:
+        from imi_monitor.ui.terminal_contexts import TerminalContexts
+
+        TerminalContexts(self).start()
 
     def before_exit(self, status: int) -> None:
         self.action_commands.leave_lines()

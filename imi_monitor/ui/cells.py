@@ -24,6 +24,7 @@ from imi_monitor.model.snapshot import (
     DiskUse,
     FileState,
     GitState,
+    Intent,
     Key,
     Snapshot,
     UnreadChanges,
@@ -297,6 +298,20 @@ def change_line(line: Change, width: int, tree: int) -> Content:
     if by:
         parts.append(Content.styled(f" {by}", MUTED))
     return Content("").join(parts)
+
+
+def intent(one: Intent, now: datetime) -> Content:
+    """`intent: make it work  claude-1 3m`."""
+    line = Content.styled("intent: ", MUTED).append(Content(safe(one.text, 300)))
+    return line.append(Content.styled(f"  {safe(one.by, 40)} {times.age_of(one.at, now)}", MUTED))
+
+
+def reached(one: Intent, now: datetime) -> Content:
+    """`reached: it compiles  2m`: the last milestone; empty without one."""
+    if one.reached is None:
+        return Content("")
+    line = Content.styled("reached: ", MUTED).append(Content(safe(one.reached, 200)))
+    return line.append(Content.styled(f"  {times.age_of(one.reached_at, now)}", MUTED))
 
 
 def failure(sentence: str) -> Content:

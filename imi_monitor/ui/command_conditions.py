@@ -21,7 +21,7 @@ _FOR_RUNS = ("open", "open_with", "shell", "menu", "copy", "mark", "attach", "st
 """Commands that take a run without a worktree, beside those about its agent."""
 
 _FOR_OTHER_HOMES = ("open", "menu")
-"""Commands that take a worktree of another home."""
+"""Dashboard functions that take a worktree of another home; actions say it themselves."""
 
 Condition = Callable[[SnapshotFacts, Worktree], str]
 """The reason why the condition does not hold for a worktree; empty when it holds."""
@@ -114,7 +114,7 @@ def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree
     if tree is None:
         return "select a worktree first"
     home = facts.home_of(tree)
-    if home is not None and command.word not in _FOR_OTHER_HOMES:
+    if home is not None and not (command.for_other_homes or command.word in _FOR_OTHER_HOMES):
         return f"{_name(tree)} is on {safe(home.label)}: this can only be done there"
     if tree.run is not None and command.word not in _FOR_RUNS and not {"run", "agent"} & set(command.requires):
         return f"{_run_name(tree)} has no worktree: this is about one"

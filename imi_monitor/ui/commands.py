@@ -37,6 +37,7 @@ class Command:
     everywhere: bool = False  # also available while a view is open
     key_bar: int = 0  # rank in the key bar, the highest first; 0: not in the bar
     refused: str = ""  # why this dashboard never runs it
+    for_other_homes: bool = False  # takes a worktree of another home
     displaced_by: str = ""  # the command that got this one's default key from `[ui.keymap]`
 
     @property
@@ -198,6 +199,7 @@ def _actions() -> list[Command]:
             needs_worktree=row["needs_worktree"],
             requires=row["requires"],
             key_bar=row["key_bar"],
+            for_other_homes=row["for_other_homes"],
         )
         for row in command_table.ACTIONS
     ]

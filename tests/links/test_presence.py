@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import shutil
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -12,10 +15,12 @@ from imi_monitor.links import redis_link, redis_url
 from imi_monitor.links.presence_keys import LIFETIME, TeamKeys
 from imi_monitor.links.presence_publisher import PresencePublisher
 from imi_monitor.links.presence_reader import PresenceReader
+from imi_monitor.links.question_channel import QuestionChannel
 from imi_monitor.links.redis_link import FAULTS, RedisLink, RetryPause, ServerUnfit
+from imi_monitor.model.team_question import HomeAnswer, HomeQuestion
 from tests.helpers import ROOT
 from tests.limits import LIMIT
-from tests.redis_server import RedisServer, running_server
+from tests.redis_server import PROGRAM, RedisServer, free_port, running_server
 
 KEYS = TeamKeys("t")
 
@@ -228,6 +233,20 @@ async def _fault(publisher: PresencePublisher) -> str:
     return "none"
 
 
+async def ask_and_answer(link: RedisLink, blocking: RedisLink) -> None:
+    """A question and its answer, and one that is given up, with these connections."""
+    channel = QuestionChannel(link, blocking, KEYS)
+    question = HomeQuestion("question-1", "claim", "home-two", "repo", "feat-x", "a")
+    asking = asyncio.create_task(channel.ask("home-one", question))
+    _, read = await channel.read("home-one", "0-0")
+    assert [found for found, _ in read] == [question]
+    assert await channel.give(question.id, HomeAnswer("granted", 1, 60.0).encode())
+    found = await asking
+    assert found is not None and found.answer.epoch == 1
+    assert not await channel.give(question.id, "gone") and await channel.was_given(question.id, found.answer.encode())
+    await channel.say_waiting("question-2", HomeAnswer("waits"))
+
+
 def documented_rights() -> list[str]:
     """The words of the guide's example, for the team of these tests."""
     text = (ROOT / "docs" / "guide.md").read_text().partition("user imi on >PASSWORD ")[2].partition("```")[0]
@@ -243,6 +262,9 @@ def test_the_documented_rights_are_enough_and_no_more(redis_server: RedisServer)
         assert await link.check_server() is None
         await PresencePublisher(link, KEYS, "two", "m", lambda: "a").publish({"w:a": "1"})
         await PresenceReader(link, link, KEYS).read_all()
+        blocking = RedisLink(redis_url.parse(place), blocking=True)
+        await ask_and_answer(link, blocking)
+        await blocking.close()
         other = PresencePublisher(link, TeamKeys("other"), "two", "m", lambda: "a")
         with pytest.raises(FAULTS) as caught:
             await other.publish({"w:a": "1"})
@@ -271,7 +293,98 @@ def test_a_cluster_takes_the_keys_of_a_team(tmp_path: Path) -> None:
             await publisher.publish({"w:a": "2"})
             await reader.follow()
             assert reader.homes["one"].fields == {"w:a": "2"}
+            await ask_and_answer(link, blocking)
             await link.close()
             await blocking.close()
 
         run(test)
+
+
+def certificates(folder: Path) -> Path:
+    """An authority and a server's key and certificate for 127.0.0.1."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make certificates")
+    new = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext"]
+    for name in ("server", "other"):
+        files = ["-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.crt"]
+        done = subprocess.run([openssl, *new, "subjectAltName=IP:127.0.0.1", *files], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_over_tls_the_server_is_verified(tmp_path: Path) -> None:
+    folder = certificates(tmp_path)
+    port = free_port()
+    files = ["--tls-cert-file", f"{folder}/server.crt", "--tls-key-file", f"{folder}/server.key"]
+    options = [
+        "--tls-port",
+        str(port),
+        *files,
+        "--tls-ca-cert-file",
+        f"{folder}/server.crt",
+        "--tls-auth-clients",
+        "no",
+    ]
+    with running_server(tmp_path / "tls", *options) as server:
+
+        async def sentence(url: str) -> str:
+            link = RedisLink(redis_url.parse(url))
+            try:
+                await link.check_server()
+                await PresencePublisher(link, KEYS, "one", "m", lambda: "a").publish({"w:a": "1"})
+                return "works"
+            except FAULTS as error:
+                return redis_link.fault_of(error)
+            finally:
+                await link.close()
+
+        async def test() -> None:
+            place = f"rediss://127.0.0.1:{port}"
+            assert await sentence(f"{place}?ssl_ca_certs={folder}/server.crt") == "works"
+            assert "certificate that cannot be verified" in await sentence(f"{place}?ssl_ca_certs={folder}/other.crt")
+            assert "certificate that cannot be verified" in await sentence(place)
+            assert "TLS" in await sentence(f"redis://127.0.0.1:{port}")
+            assert await sentence(f"rediss://127.0.0.1:{server.port}") != "works"
+            gc.collect()  # a connection that was refused is closed late by the library, with a warning
+
+        run(test)
+
+
+def test_sentinel_names_the_primary(tmp_path: Path, redis_server: RedisServer) -> None:
+    port = free_port()
+    folder = tmp_path / "sentinel"
+    folder.mkdir()
+    config = folder / "sentinel.conf"
+    config.write_text(
+        f"port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor team 127.0.0.1 {redis_server.port} 1\n"
+    )
+    assert PROGRAM is not None
+    process = subprocess.Popen(
+        [PROGRAM, str(config), "--sentinel"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+
+        async def test() -> None:
+            async with asyncio.timeout(LIMIT):
+                while True:
+                    link = RedisLink(redis_url.parse(f"redis+sentinel://127.0.0.1:{port}/team/0"))
+                    try:
+                        await PresencePublisher(link, KEYS, "one", "m", lambda: "a").publish({"w:a": "1"})
+                        break
+                    except FAULTS:
+                        await asyncio.sleep(0.05)
+                    finally:
+                        await link.close()
+            unknown = RedisLink(redis_url.parse(f"redis+sentinel://127.0.0.1:{port}/nobody/0"))
+            with pytest.raises(FAULTS) as caught:
+                await unknown.check_server()
+            assert "not named by any Sentinel" in redis_link.fault_of(caught.value)  # type: ignore[arg-type]
+            await unknown.close()
+
+        run(test)
+        assert "w:a" in redis_server.run("HGETALL", KEYS.home("one"))
+    finally:
+        process.kill()
+        process.wait(LIMIT)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.team.duty_lock import DutyLock
+from imi_monitor.store.duty_lock import DutyLock
 from tests.helpers import imi, wait_for
 from tests.limits import read_line
 from tests.redis_server import RedisServer

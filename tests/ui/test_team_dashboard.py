@@ -50,10 +50,12 @@ async def select(app: ImiApp, pilot: Pilot[Any], key: Key) -> None:
 def test_what_another_home_alone_can_do_is_refused_with_its_name() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await select(app, pilot, REMOTE)
-        for word in ("remove", "claim", "release", "diff", "copy", "mark", "shell"):
+        for word in ("remove", "rename", "merge", "diff", "copy", "mark", "shell"):
             command = app.command(word)
             assert command is not None
             assert app.why_not(command) == "fix-login is on build-1: this can only be done there", word
+        asked = [one.word for one in app.commands if one.for_other_homes]
+        assert asked == ["claim", "release"], "by a question a home may be asked for its claims alone"
         peek = app.command("peek")
         assert peek is not None
         assert "works on build-1: this can only be done there" in app.why_not(peek)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.claims.claim_line import FindTarget
     from imi_monitor.actions.context import Context
+    from imi_monitor.actions.team.home_names import RemoteWorktree
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.store.claim_requests import ClaimAnswer, ClaimTarget
     from imi_monitor.store.claims import Claim
@@ -37,6 +38,8 @@ class ClaimAction(Action):
     )
     help = "claim a worktree for one agent"
     more = (
+        "HOST:NAME asks another machine of the team, which decides; the claim ends there by itself when this machine no longer"
+        " renews it. "
         "The first agent that claims a worktree holds it; claiming again renews the claim. Another living process or terminal"
         " with the same agent name is another holder, unless it gives the --session of the claim. A claim ends by `imi release`,"
         " or by the next claim after the process given by --pid (or IMI_AGENT_PID) is proven dead. A claim without a"
@@ -55,7 +58,7 @@ class ClaimAction(Action):
             "wait in line for at most this long if it is taken",
             value="SECONDS",
             number=True,
-            overrides=("claimed", "queued"),
+            overrides=("claimed", "queued", "claimed-elsewhere"),
             label="Wait in line",
             ticked=_WHILE_OPEN,
         ),
@@ -92,6 +95,7 @@ class ClaimAction(Action):
             needs=("wait",),
         ),
     )
+    for_other_homes = True
     hot = True
 
     def refuse(self, context: Context, request: Request) -> None:
@@ -112,6 +116,11 @@ class ClaimAction(Action):
     def consequences(self, context: Context, request: Request) -> list[str]:
         from imi_monitor.actions.claims import claim_consequences
 
+        there = _in_other_home(context, request)
+        if there is not None:
+            from imi_monitor.actions.team import remote_claim
+
+            return remote_claim.consequences(context, request, there)
         found, wanted = _prepare(context, request)
         target = ownership.claim_target(context, found)
         claim_requests.refuse_missing(target)
@@ -124,6 +133,11 @@ class ClaimAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
+        there = _in_other_home(context, request)
+        if there is not None:
+            from imi_monitor.actions.team import remote_claim
+
+            return remote_claim.claim(context, request, there)
         found, wanted = _prepare(context, request)
         seconds = request.number("wait")
 
@@ -144,6 +158,20 @@ class ClaimAction(Action):
             "previous_agent": _previous(answer),
         }
         return Outcome([_sentence(answer, wanted)], data, warnings=[warning] if warning else [])
+
+
+def _in_other_home(context: Context, request: Request) -> RemoteWorktree | None:
+    """The worktree of another machine that HOST:NAME means; if HOST is this machine, the request is about NAME then."""
+    name = claim_options.elsewhere(context, request)
+    if name is None:
+        return None
+    from imi_monitor.actions.team import home_names
+
+    there = home_names.resolve(context, name)
+    if isinstance(there, str):
+        request.values["name"] = there
+        return None
+    return there
 
 
 def _prepare(context: Context, request: Request) -> tuple[Target, ClaimRequest]:

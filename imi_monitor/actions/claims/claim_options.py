@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 500
 MAX_SESSION = 200
-NAME = Argument("name", "the worktree, as `imi list` shows it")
+NAME = Argument("name", "the worktree, as `imi list` shows it; HOST:NAME for one of another machine of the team")
 AGENT = Option(
     "agent", "the acting agent; default: IMI_AGENT_ID, then human:$USER", value="ID", aliases=("agent-id", "yi-id")
 )
@@ -48,6 +48,16 @@ def caller(request: Request) -> Caller:
             code="bad-session",
         )
     return claim_holder.identify_caller(given, pid(request))
+
+
+def elsewhere(context: Context, request: Request) -> str | None:
+    """The name if it is HOST:NAME, a worktree of another machine; None for one of this machine."""
+    name = request.text("name") or ""
+    if ":" not in name:
+        return None
+    from imi_monitor.actions.team import remote_claim
+
+    return name if remote_claim.names_home(context, name) else None
 
 
 def pid(request: Request) -> int | None:

@@ -24,6 +24,7 @@ _ENDINGS = {
     "died": "its process died",
     "forced": "taken by force by {by}",
     "given_back": "given back",
+    "lease": "its machine did not renew it",
     NEXT_TASK: "continued with the next task",
     "released": "released{by_another}",
     "reserved": "ended by an operation of imi",

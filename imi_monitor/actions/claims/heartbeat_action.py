@@ -32,6 +32,11 @@ class HeartbeatAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)
         caller = claim_options.caller(request)
+        there = claim_options.elsewhere(context, request)
+        if there is not None:  # this machine renews it; what the agent needs to know is whether it still holds it
+            from imi_monitor.actions.team import remote_claim
+
+            return remote_claim.verify(context, request, there)
         found = ownership.find(context, request)
         if found.repo_name is None:
             raise ownership.not_yours(context, found, None, agent, epoch)

@@ -39,6 +39,7 @@ class ReleaseAction(Action):
     key = "R"
     key_bar = 85
     requires = ("claim",)
+    for_other_homes = True
     arguments = (claim_options.NAME,)
     options = (
         claim_options.AGENT,
@@ -77,6 +78,11 @@ class ReleaseAction(Action):
             )
 
     def consequences(self, context: Context, request: Request) -> list[str]:
+        there = claim_options.elsewhere(context, request)
+        if there is not None:
+            from imi_monitor.actions.team import remote_claim
+
+            return remote_claim.release_consequences(context, request, there)
         from imi_monitor.actions.claims import claim_consequences, claim_release
 
         found, claim = claim_release.find(context, request)
@@ -85,6 +91,11 @@ class ReleaseAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         self.refuse(context, request)
+        there = claim_options.elsewhere(context, request)
+        if there is not None:
+            from imi_monitor.actions.team import remote_claim
+
+            return remote_claim.release(context, request, there)
         seen: list[tuple[Target, Claim | None, bool]] = []
 
         def find() -> None:

@@ -44,6 +44,11 @@ class VerifyAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         agent, epoch = claim_options.agent(context, request), claim_options.epoch(request)
         caller = claim_options.caller(request)
+        there = claim_options.elsewhere(context, request)
+        if there is not None:
+            from imi_monitor.actions.team import remote_claim
+
+            return remote_claim.verify(context, request, there)
         try:
             found = ownership.find(context, request)
             claim = ownership.claim_of(context, found)

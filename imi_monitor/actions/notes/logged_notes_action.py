@@ -1,6 +1,7 @@
 """`imi intent|milestone|note`: what an agent or person intends, has reached and has learned, for those who come later.
 
-The registry has it first, with its event, in one transaction.
+The registry has it first, with its event, in one transaction. Tabs and panes of the terminal, and the team's Redis, follow in a
+process of their own, which the caller does not wait for.
 """
 
 from __future__ import annotations
@@ -67,13 +68,15 @@ class _LogAction(Action):
         author, artifacts = claim_options.agent(context, request), _artifacts(request)
 
         def put(connection: sqlite3.Connection) -> tuple[int, str, str | None]:
-            repo_name = context.register(target.repository, connection) if target is not None else ""
+            repo_name = "" if target is None else target.repo_name or context.register(target.repository, connection)
             ident = _context_of(connection, context, place)
             name = target.name if target is not None else ""
             about = {"author": author, "text": text, "context": ident, "artifacts": artifacts}
             return notes.log(connection, kind, repo_name, name, **about), repo_name, ident  # type: ignore[arg-type]
 
         number, repo_name, ident = db.transact(context.connection, put)
+        if ident is not None:
+            _start_saving(context, place)
         where = safe(target.name) if target is not None else "this terminal"
         data: dict[str, object] = {
             "id": number,
@@ -226,6 +229,22 @@ def _target(context: Context, request: Request) -> Target | None:
 
     among = worktree_lookup.list_worktrees(context, place.repository)
     return next((one for one in among if one.path == place.path), None)
+
+
+def _start_saving(context: Context, place: TerminalPlace | None) -> None:
+    """Start `imi context save` in the background where there are panes to record, or a Redis to which none of us sends."""
+    panes = place is not None and place.kind != terminal_place.PLAIN
+    if not panes and not context.settings.text("servers.redis_url"):
+        return
+    import os
+    import sys
+
+    argv = [sys.executable, "-m", "imi_monitor", "--db", context.database, "context", "save", "--quiet"]
+    silent = [(os.POSIX_SPAWN_OPEN, handle, os.devnull, os.O_RDWR, 0) for handle in (0, 1, 2)]
+    try:
+        os.posix_spawn(sys.executable, argv, os.environ, file_actions=silent)
+    except OSError:
+        return  # the next note, or the dashboard, does it
 
 
 def _context_of(connection: sqlite3.Connection, context: Context, place: TerminalPlace | None) -> str | None:

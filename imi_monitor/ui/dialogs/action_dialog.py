@@ -483,10 +483,10 @@ def dialog_for(
     if not action.needs_worktree or (values and action.worktree_value in values):
         return ActionDialog(action, values or {}, context_of(first))
     if len(trees) == 1 and first is not None:
-        given: dict[str, object] = {**(values or {}), action.worktree_value: first.key.worktree}
+        given: dict[str, object] = {**(values or {}), action.worktree_value: first.typed_name}
         return ActionDialog(action, given, context_of(first), in_background=in_background)
     # each name with its own context: two repositories may have a worktree of the same name
-    names = [(tree.key.worktree, context_of(tree)) for tree in trees]
+    names = [(tree.typed_name, context_of(tree)) for tree in trees]
     return ActionDialog(action, {}, context_of(first), names=names, in_background=in_background)
 
 

@@ -88,7 +88,7 @@ class ActionCommands:
         assert action is not None
         run = ActionRun(action, command_log.of(self._app), lambda line: None)
         target = ActionTarget(
-            tree.key.worktree if tree is not None and action.needs_worktree else None, self._context_of(tree)
+            tree.typed_name if tree is not None and action.needs_worktree else None, self._context_of(tree)
         )
 
         async def wait() -> None:
@@ -124,7 +124,9 @@ class ActionCommands:
         trees = self._home.shown.worktrees if self._home.shown is not None else ()
         of_repository = tree is not None and tree.run is None
         same = [
-            other for other in trees if of_repository and tree and other.key.repo == tree.key.repo and not other.missing
+            other
+            for other in trees
+            if of_repository and tree and other.key.repo == tree.key.repo and not other.missing and other.path
         ]
         same.sort(key=lambda other: (other is not tree, not other.is_main))
         paths = [other.path for other in same]

@@ -93,7 +93,7 @@ class GitPanel(Panel):
     def _head_rows(self, tree: Worktree, ended: EndedCommand | None, now: datetime, home: str) -> list[ListRow]:
         """The rows above the files, made again only when the worktree or an age changed; `home`: the other home it is in."""
         commit = tree.git.last_commit if tree.git else None
-        ages = [self.age(one.at, now) for one in (commit, ended) if one is not None]
+        ages = [self.age(one.at, now) for one in (commit, ended, tree.intent) if one is not None]
         signature = (Identity(tree), self.room, ended, tuple(ages), home)
         if signature != self._head_rows_made[0]:
             lines = self._head(tree, now, home)
@@ -106,6 +106,9 @@ class GitPanel(Panel):
 
     def _head(self, tree: Worktree, now: datetime, home: str) -> list[Content]:
         lines = [Content.styled(home or _path(tree.path, self.room), cells.MUTED)]
+        if tree.intent is not None:
+            said = (cells.intent(tree.intent, now), cells.reached(tree.intent, now))
+            lines += [line.truncate(self.room, ellipsis=True) for line in said if line.plain]
         state = None if tree.missing else tree.git  # an earlier git state no longer holds
         if tree.failure is not None:
             lines.append(cells.failure(tree.failure.why))

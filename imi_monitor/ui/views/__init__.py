@@ -26,6 +26,7 @@ MODULES = (
     "imi_monitor.ui.views.jobs_view",
     "imi_monitor.ui.views.compare_view",
     "imi_monitor.ui.views.hosts_view",
+    "imi_monitor.ui.views.milestones_view",
     "imi_monitor.ui.views.events_view",
     "imi_monitor.ui.views.history_view",
     "imi_monitor.ui.views.command_log_view",

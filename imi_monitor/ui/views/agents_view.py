@@ -86,6 +86,9 @@ class AgentsView(FilteredView, SingleAgentView):
     def body(self) -> ComposeResult:
         yield self.filter_box("text, !not, @agent, is:asks")
         yield RowList(id="agents")
+        line = Static("", id="agents-intent")
+        line.display = False
+        yield line
         yield Static(Content.styled("today  looking…", MUTED), id="agents-today")
 
     # -- drawing ----------------------------------------------------------------------------------------------------
@@ -167,6 +170,17 @@ class AgentsView(FilteredView, SingleAgentView):
 
     def _choose(self, row: str | None) -> None:
         self.agent_id = row if row and not row.startswith(_HEADING) else None
+        chosen = next((one for one in self.agents if one.id == self.agent_id), None)
+        tree = self.snapshot.worktree(chosen.key) if self.snapshot is not None and chosen and chosen.key else None
+        intent = tree.intent if tree is not None else None
+        line = Content("")
+        if intent is not None:
+            now = times.now()
+            said = [one for one in (cells.intent(intent, now), cells.reached(intent, now)) if one.plain]
+            line = Content("  ").join(said)
+        shown = self.query_one("#agents-intent", Static)
+        shown.display = intent is not None
+        shown.update(line, layout=False)
 
     @on(RowList.RowChosen)
     async def _go(self, event: RowList.RowChosen) -> None:

@@ -42,6 +42,13 @@ class DutyLock:
             os.close(self._handle)
             self._handle = None
 
+    def is_held(self) -> bool:
+        """Whether a process has the duties at this moment."""
+        if self._handle is None and self.acquire():
+            self.release()
+            return False
+        return True
+
     def holder(self) -> int | None:
         """The process that wrote its number last; None when it is unknown."""
         try:
