@@ -61,6 +61,10 @@ KINDS = {
 FIELDS = {
     "trash": "where it is in the trash",
     "ref": "the full name of a branch or tag",
+    "labels": "the labels that its user gave it",
+    "more_artifacts": "how many files it wrote besides",
+    "uncommitted": "how many files are not committed",
+    "user": "the person or agent that started it",
     "adopted": "true if it existed before imi knew it",
     "after": "the commit afterwards; null: it is gone",
     "agent": "the agent that got it",
@@ -82,6 +86,7 @@ FIELDS = {
     "cli": "the agent program",
     "commit": "the commit",
     "commits": "how many commits it got",
+    "committed": "the commits that it made, the newest first",
     "committed_at": "when the commit was made",
     "conflicts": "how many files could not be linked",
     "context": "the terminal it was said in",

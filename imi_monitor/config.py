@@ -90,6 +90,17 @@ KEYS: dict[str, tuple[object, str, str]] = {
         "agents with imi's hooks are told that another worktree has changed the file they are about to edit",
     ),
     "collisions.block": (False, "", "such an edit is refused by the hook, not only told"),
+    "runs.archive_days": (
+        0,
+        "",
+        "after how many days the folder of an ended run is packed into SAVED_REPORTS/archive; imi runs restore brings it back;"
+        " 0: only by imi runs archive",
+    ),
+    "logs.keep_days": (
+        30,
+        "",
+        "after how many days the job log of an ended run is compressed; it is never deleted; 0: never",
+    ),
     "reviews.refresh_seconds": (
         60,
         "",
@@ -209,6 +220,8 @@ USER_KEYS = (
     "runs.idle_minutes",
     "runs.home",
     "runs.keep_days",
+    "runs.archive_days",
+    "logs.keep_days",
     "sessions.keep_days",
     "notify.command",
     "notify.webhook",

@@ -51,6 +51,7 @@ MODULES = (
     "imi_monitor.actions.runs.runs_action",
     "imi_monitor.actions.runs.checkpoints_action",
     "imi_monitor.actions.runs.logs_action",
+    "imi_monitor.actions.runs.archive_actions",
     "imi_monitor.actions.runs.message_actions",
     "imi_monitor.actions.runs.attach_action",
     "imi_monitor.actions.runs.stop_action",

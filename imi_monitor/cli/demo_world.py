@@ -160,11 +160,11 @@ class DemoWorld:
             fake.end()
         self._fake_agents.clear()
         if self._run:
-            from imi_monitor.runs import follower
+            from imi_monitor.runs import follower_process
 
             with suppress(ImiError):  # the user has stopped it
                 self.act("stop", name=self._run)
-            follower.wait_for_end(self.database, _FOLLOWER_SECONDS)  # it still writes into the folder
+            follower_process.wait_for_end(self.database, _FOLLOWER_SECONDS)  # it still writes into the folder
 
     def _pull_request(self, git: Git) -> None:
         """Make a pull request as a forge has it: its head below `refs/pull`, in an origin that is a folder."""

@@ -7,19 +7,17 @@ Nothing is lost while none runs.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import subprocess
 import sys
 import time
-import zlib
 from datetime import timedelta
 
-from imi_monitor import config, host, paths
+from imi_monitor import config, host
 from imi_monitor.model import times, usage_limit
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.runs import (
     day_budget,
+    follower_process,
     launcher,
     run_budget,
     run_interrupt,
@@ -30,7 +28,6 @@ from imi_monitor.runs import (
 )
 from imi_monitor.runs.provider import TASK
 from imi_monitor.runs.run_ingest import RunIngest
-from imi_monitor.runs.run_plan import own_environment
 from imi_monitor.store import db, events, runs
 
 TYPE_CHECKING = False
@@ -44,57 +41,11 @@ _MANY = 10
 _NOTES = "limits"  # of a launch folder
 _HOUSEKEEPING = 1.0
 _LONGEST_PAUSE = 5.0
-_START_SECONDS = 10.0
-
-
-def ensure(database: str) -> None:
-    """Start the follower of this registry if none runs."""
-    lock = _lock(database)
-    if lock is None:
-        return
-    os.close(lock)
-    subprocess.run(
-        # the shell ends at once, so that no process of imi has to wait for the follower
-        ["/bin/sh", "-c", '"$@" &', "sh", sys.executable, "-m", "imi_monitor.runs.follower", database],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=own_environment(),
-        start_new_session=True,
-        cwd="/",
-        timeout=_START_SECONDS,
-        check=False,
-    )
-
-
-def wait_for_end(database: str, seconds: float) -> bool:
-    """Return once no follower of this registry runs; False if one still does after so many seconds."""
-    until = time.monotonic() + seconds
-    while (lock := _lock(database)) is None:
-        if time.monotonic() >= until:
-            return False
-        time.sleep(_TICK)
-    os.close(lock)
-    return True
-
-
-def _lock(database: str) -> int | None:
-    """The lock of the follower, which the descriptor holds; None if another process has it."""
-    folder = os.path.join(paths.state_dir(), "runs")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    name = f"follower-{zlib.crc32(os.path.realpath(database).encode('utf-8', 'surrogateescape')):08x}.lock"
-    handle = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    return handle
 
 
 def main(database: str) -> None:
     """Follow until no run is open. A run that begins while the lock is given back is seen by the second look."""
-    while (lock := _lock(database)) is not None:
+    while (lock := follower_process.acquire(database)) is not None:
         try:
             _follow(database)
         finally:
@@ -133,19 +84,22 @@ def _follow_connection(connection: sqlite3.Connection) -> None:
     ingest = RunIngest(connection, settings.number("runs.checkpoint_every"), settings.table("runs.prices"))
     ingest.settle_left()
     run_upkeep.pack_old(connection, settings.number("runs.keep_days"))
+    run_upkeep.archive_old(connection, settings.number("runs.archive_days"), settings.number("trash.keep_days"))
+    run_upkeep.compress_logs(connection, settings.number("logs.keep_days"))
     due = 0.0
     while db.is_current(connection):
         ingest.update()
         if time.monotonic() >= due:
             due = time.monotonic() + _HOUSEKEEPING
             run_recovery.recover(connection)
-            launcher.start_queued(connection, run_limit.at_once(connection, settings))
+            if db.read(connection, runs.has_queued_here):
+                launcher.start_queued(connection, run_limit.at_once(connection, settings))
             _greet(ingest)
             _check_budgets(connection, ingest, settings)
             _check_claims(connection, ingest)
             offer_resumes(connection, ingest)
             _end_idle(ingest, settings.number("runs.idle_minutes"))
-            if not db.read(connection, runs.list_open_here):
+            if not db.read(connection, runs.has_open_here):
                 return
         # many streams are read less often, each time with more
         time.sleep(_TICK if len(ingest.followed) < _MANY else _TICK * 3)

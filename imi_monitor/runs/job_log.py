@@ -24,6 +24,7 @@ _JOBS = os.path.join("logs", "running-jobs")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _RANDOM = 7
 _LAST_BYTES = 200
+_MOST_BYTES = 64 << 20
 AREA, INFRASTRUCTURE = "area", "infrastructure"
 
 
@@ -97,6 +98,81 @@ def end(row: RunRow, errors: str) -> None:
     code = "unknown" if row.exit_code is None else row.exit_code
     run_folder.append_lines(path(row), [*shown, "", f"[EXIT] Process exited with code {code}"])
     write_about(row)
+
+
+def rotate(log: str) -> None:
+    """Cut a log that has grown beyond the limit: what is there goes compressed into `.1.gz`, at the end of a line."""
+    try:
+        if os.path.getsize(log) < _MOST_BYTES:
+            return
+        number = 1 + sum(one.startswith(os.path.basename(log) + ".") for one in os.listdir(os.path.dirname(log)))
+        os.rename(log, f"{log}.{number}")
+        _compress(f"{log}.{number}")
+    except OSError:
+        return  # the log goes on as it is
+
+
+def compress(row: RunRow) -> None:
+    """Compress the log of a run that is over."""
+    try:
+        _compress(path(row))
+    except OSError:
+        return
+
+
+def _compress(log: str) -> None:
+    """Replace the file by its compressed copy, which is whole before."""
+    import gzip
+    import shutil
+
+    with open(log, "rb") as source, open(f"{log}.gz.new", "wb") as target:
+        with gzip.open(target, "wb") as stream:
+            shutil.copyfileobj(source, stream)
+        target.flush()
+        os.fsync(target.fileno())
+    os.rename(f"{log}.gz.new", f"{log}.gz")
+    os.unlink(log)
+
+
+def parts(row: RunRow) -> list[str]:
+    """The files of the log, the oldest first; compressed ones end in `.gz`."""
+    log = path(row)
+    try:
+        names = [one for one in os.listdir(os.path.dirname(log)) if one.startswith(os.path.basename(log) + ".")]
+    except OSError:
+        return []
+    numbered = sorted(
+        (one for one in names if one.endswith(".gz") and one != f"{os.path.basename(log)}.gz"), key=_number
+    )
+    last = [one for one in (log, f"{log}.gz") if os.path.exists(one)]
+    return [*(os.path.join(os.path.dirname(log), one) for one in numbered), *last]
+
+
+def remove_parts(row: RunRow) -> None:
+    """Remove what was cut off, because the log is written anew."""
+    for one in parts(row):
+        if one.endswith(".gz"):
+            with suppress(OSError):
+                os.unlink(one)
+
+
+def find_lines(row: RunRow, words: str) -> list[str]:
+    """The lines of the log that contain the words, whatever their case."""
+    import gzip
+
+    found, wanted = [], words.casefold()
+    for one in parts(row):
+        try:
+            with (gzip.open if one.endswith(".gz") else open)(one, "rt", encoding="utf-8", errors="replace") as file:
+                found += [line.rstrip("\n") for line in file if wanted in line.casefold()]
+        except (OSError, EOFError):
+            continue  # it is being compressed, or damaged
+    return found
+
+
+def _number(name: str) -> int:
+    word = name.removesuffix(".gz").rpartition(".")[2]
+    return int(word) if word.isdecimal() else 0
 
 
 def _is_ended(log: str) -> bool:

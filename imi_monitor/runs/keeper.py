@@ -10,7 +10,7 @@ agent goes on whatever happens to the keeper, and an answer can come from any pr
 
 With `--window` the agent has the terminal in which the keeper runs, instead of files and a pipe: `prompt.json` is added to its
 command line, `place.json` says which terminal that is, and the answer below is the file `report.json`. A terminal that is
-closed, or whose server dies, ends the agent by SIGHUP; the keeper lives on for as long as it takes to record that.
+closed, or whose server dies, ends the agent by SIGHUP, which the keeper passes on; it lives on until that is recorded.
 
 It imports nothing of imi, so that it stays small; it prints `pid N` or `error N` once, for the process that started it.
 """
@@ -56,6 +56,7 @@ def main(folder: str, window: bool = False) -> None:
         os.close(opened)
         _become(folder, launch, env, gate, failure, window)
     if window:
+        signal.signal(signal.SIGHUP, lambda *_: _hang_up(pid))
         with contextlib.suppress(OSError):  # the agent did the first itself; a terminal that is gone ends it by SIGHUP
             os.setpgid(pid, pid)
             os.tcsetpgrp(0, pid)
@@ -150,6 +151,13 @@ def _wait(folder: str, agent: int, window: bool) -> None:
                 if 0 < code < _BY_SIGNAL and time.monotonic() - began < _YOUNG:
                     _hold(code)
                 return
+
+
+def _hang_up(agent: int) -> None:
+    """The terminal is gone: the system says so only to the first process of its session, which is the keeper."""
+    with contextlib.suppress(OSError):
+        os.killpg(agent, signal.SIGHUP)
+        os.killpg(agent, signal.SIGCONT)
 
 
 def _hold(code: int) -> None:

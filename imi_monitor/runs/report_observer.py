@@ -13,6 +13,7 @@ import time
 
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
+from imi_monitor.runs.run_folder import UNFINISHED
 from imi_monitor.store import db, events
 
 TYPE_CHECKING = False
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _SAVED = "SAVED_REPORTS"
 _MOST_BYTES = 256 << 20
 _PIECE = 1 << 20
-_UNFINISHED = (".tmp", ".part", ".new", ".swp", "~")
 
 
 class ReportObserver:
@@ -53,7 +53,7 @@ class ReportObserver:
         try:
             with os.scandir(self._folder) as entries:
                 for one in entries:
-                    if not one.name.startswith(".") and not one.name.endswith(_UNFINISHED):
+                    if not one.name.startswith(".") and not one.name.endswith(UNFINISHED):
                         about = one.stat(follow_symlinks=False)
                         if stat.S_ISREG(about.st_mode):
                             found[one.name] = (about.st_ino, about.st_size, about.st_mtime_ns)

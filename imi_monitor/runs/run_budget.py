@@ -6,6 +6,7 @@ At 80 % there is an event, at 100 % an interrupt, too. What the user says then i
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 from imi_monitor.runs import run_interrupt
 from imi_monitor.runs.provider import TASK
@@ -24,7 +25,12 @@ _WARN = 0.8
 
 def limits_of(row: RunRow) -> dict[str, float]:
     """Unit -> amount; empty: no budget."""
-    found = json.loads(row.launch).get("budget")
+    return _limits(row.launch)
+
+
+@lru_cache(256)
+def _limits(launch: str) -> dict[str, float]:
+    found = json.loads(launch).get("budget")
     return {str(unit): float(amount) for unit, amount in found.items() if amount} if found else {}
 
 

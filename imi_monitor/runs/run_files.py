@@ -22,19 +22,27 @@ _COMMANDS = ("Bash", "shell", "run_shell_command")
 _SEARCHES = ("WebFetch", "WebSearch", "web_fetch", "web_search", "google_web_search", "crawl_parallel", "fetch")
 _NO_SEARCH = "SEARCH_TOOLS"
 _LONGEST_SLUG = 40
+_MEDIA_TOOLS = ("youtube", "video", "audio", "speech")
+_MEDIA_ENDINGS = (".mp4", ".mkv", ".webm", ".mov", ".avi", ".mp3", ".m4a", ".wav", ".ogg", ".opus", ".flac", ".aac")
+_UNFINISHED_MEDIA = ("last_", "first_", "temp_", "tmp_", ".")
 
 
 def write(row: RunRow, events: Sequence[AgentEvent], *, anew: bool = False) -> None:
     """Add these events to the files, or write the files anew from all events so far."""
     if not events and not anew:
         return
+    if anew:
+        job_log.remove_parts(row)
     run_folder.append_lines(job_log.path(row), job_log.lines(events), anew=anew)
+    job_log.rotate(job_log.path(row))
     commands = [line for one in events for line in _command_lines(one)]
     if commands or anew:
         run_folder.append_lines(os.path.join(row.folder, run_folder.LOG), commands, anew=anew)
     for one in events:
         if one.kind == "tool_finished" and one.ok and one.tool is not None and _is_search(one.tool.name):
             _write_result(row.folder, one)
+        elif one.kind == "tool_finished" and one.ok and one.tool is not None and _is_media(one.tool.name):
+            _keep_media(row, one)
 
 
 def _command_lines(one: AgentEvent) -> list[str]:
@@ -46,6 +54,20 @@ def _command_lines(one: AgentEvent) -> list[str]:
         output = [f"    {safe(line, 4000)}" for line in (one.text or "").splitlines()]
         return [f"{one.at} [{tool.id}] {how}", *output]
     return []
+
+
+def _is_media(tool: str) -> bool:
+    return any(word in tool.lower() for word in _MEDIA_TOOLS)
+
+
+def _keep_media(row: RunRow, one: AgentEvent) -> None:
+    """Copy the video and audio files that the call has made into `media/`: those that it wrote, or whose paths it printed."""
+    printed = [word.strip("\"'`,;()") for word in (one.text or "").split()]
+    for path in dict.fromkeys((*one.files, *printed)):
+        name = os.path.basename(path)
+        plain = not name.startswith(_UNFINISHED_MEDIA) and not os.path.splitext(name)[0].endswith("_part")
+        if plain and name.lower().endswith(_MEDIA_ENDINGS):
+            run_folder.copy_into(os.path.join(row.cwd, path), os.path.join(row.folder, "media"))
 
 
 def _is_search(tool: str) -> bool:

@@ -10,6 +10,8 @@ output.jsonl                                a link to the agent's whole output; 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import time
 
 from imi_monitor import paths
@@ -27,6 +29,9 @@ PARTS = ("search_results", "work_products", "workbench_activity", "media")
 _WORKSPACES = "AGENT_RUN_WORKSPACES"
 _OUTPUT = "output.jsonl"
 PACKED = "output.jsonl.gz"
+ERRORS = "errors.txt"
+UNFINISHED = (".tmp", ".part", ".new", ".swp", "~")  # endings of files that are being written
+_MOST_COPIED = 2 << 30
 LOG = os.path.join("workbench_activity", "log.txt")
 
 
@@ -71,11 +76,14 @@ def unlink_output(folder: str) -> None:
 class PackedOutput:
     """The packed output of an old run, read like that of a launch folder."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, packed: bytes | None = None) -> None:
+        """`packed`: the content of the file, where it is not in the folder any more."""
         import gzip
 
-        with gzip.open(os.path.join(folder, PACKED)) as file:
-            self._data = file.read()
+        if packed is None:
+            with open(os.path.join(folder, PACKED), "rb") as file:
+                packed = file.read()
+        self._data = gzip.decompress(packed)
 
     def read_output(self, position: int, most: int) -> bytes:
         return self._data[position : position + most]
@@ -130,6 +138,23 @@ def write_json(path: str, plain: dict[str, object]) -> None:
         os.rename(path + ".new", path)
     except OSError:
         return
+
+
+def copy_into(path: str, folder: str) -> None:
+    """Copy a plain file into the folder, unless it is in it or a file of this name and size is; links are not followed."""
+    target = os.path.join(folder, os.path.basename(path))
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
+            about = os.fstat(source.fileno())
+            inside = os.path.dirname(os.path.realpath(path)) == os.path.realpath(folder)
+            known = os.path.lexists(target) and os.lstat(target).st_size == about.st_size
+            if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_COPIED or inside or known:
+                return
+            with open(f"{target}.new", "wb") as copy:
+                shutil.copyfileobj(source, copy)
+        os.rename(f"{target}.new", target)
+    except (OSError, ValueError):
+        return  # a copy as above
 
 
 def append_lines(path: str, lines: Sequence[str], *, anew: bool = False) -> None:

@@ -6,19 +6,20 @@ that was overtaken, or begins in the middle, reads the recorded part once more w
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from imi_monitor import host
 from imi_monitor.model import price, run, session_record, times
 from imi_monitor.model.agent import DEAD, EXACT, FAILED, PLANNING, UNKNOWN, WORKING, Agent, AgentEvent, Truth
 from imi_monitor.model.run import ALIVE, CRASHED, Question
-from imi_monitor.model.session_record import SessionRecord
+from imi_monitor.model.session_record import SessionRecord, SessionState
 from imi_monitor.model.snapshot import Key
-from imi_monitor.runs import launch_folder, providers, run_claim, run_end, run_files
+from imi_monitor.runs import launch_folder, providers, run_claim, run_end, run_files, run_result
 from imi_monitor.runs.contained.request_folder import RequestFolder
 from imi_monitor.runs.launch_folder import ProcessEnd
 from imi_monitor.runs.report_observer import ReportObserver
@@ -30,6 +31,7 @@ _SLICE = 1 << 20
 _FACTS_SECONDS = 2.0  # that growing numbers may be behind in the registry
 _LONGEST_LINE = 16 << 20
 _MANY = 10
+_LOOK_SECONDS = 1.0  # between two looks at the reports of many runs
 _LONGEST_STEP = 5.0  # seconds between two looks at what an agent does that count as its work
 _WORK_SECONDS = 60.0  # of work without a record that are recorded alone
 _BATCH_SECONDS = 0.7  # of many streams, one that has just said something is read again after so long, with more
@@ -76,6 +78,9 @@ class FollowedRun:
         self._unrecorded = False  # lines were recorded since the session's facts
         self._whole_at = 0.0
         self._state_at = row.started_at or row.created_at
+        self._about = _about(row)
+        self._made: SessionState | None = None  # the last one; of acts alone only its id is stored
+        self.parent: str | None = None  # the session of the run in which this one was started
 
     def read_recorded(self, until: int) -> None:
         """Read the output up to this position, as far as it is recorded already: nothing of it is recorded again."""
@@ -176,6 +181,8 @@ class FollowedRun:
         session = self.reader.session or self.row.session
         if session is None or self.reader.state == UNKNOWN:
             return None  # only the readers of what the program stores can tell
+        if only_acts and self._made is not None and self._made.id == f"{self.row.program}:{session}":
+            return session_record.session_record(self._made, self.row.cwd, events, times.now(), _size, only_acts=True)
         over = end is not None
         state = self.reader.state or (FAILED if over else PLANNING)
         row = self.row
@@ -196,8 +203,22 @@ class FollowedRun:
         )
         now = times.now()
         made = session_record.session_state(agent, row.host, row.boot or host.boot(), now)
-        made.metadata["run"] = row.id
-        return session_record.session_record(made, row.cwd, events, now, _size, only_acts)
+        made.metadata.update(self._about)
+        made.texts["parent_id"] = self.parent or made.texts["parent_id"]
+        self._made = made
+        record = session_record.session_record(made, row.cwd, events, now, _size, only_acts)
+        if not over:
+            return record
+        made.metadata.update(run_result.about(row))
+        return replace(record, files=(*record.files, *run_result.files(row)))
+
+
+def _about(row: RunRow) -> dict[str, object]:
+    """What is stored of the run with its session."""
+    launch = json.loads(row.launch)
+    wanted = ("labels", "flags", "mode", "task", "base", "parent")
+    found = {name: launch[name] for name in wanted if launch.get(name)}
+    return {"run": row.id, "origin": "imi", "user": row.user, "way": row.way, **found}
 
 
 def _size(path: str, root: str | None) -> int | None:
@@ -220,13 +241,14 @@ class RunIngest:
         self._prices = prices
         self.connection = connection
         self.followed: dict[int, FollowedRun] = {}
+        self._looked_at = 0.0
         self._version: tuple[object, int] | None = None  # of the registry, when the open runs were listed
 
     def update(self) -> bool:
         """Record what is new of every run; whether there was anything."""
         version = self._follow_open()
+        self._look_at_reports()
         for one in self.followed.values():
-            one.reports.look(self.connection)
             one.requests.look(self.connection)
         news = [(one, found) for one in self._due() if (found := one.read_news()) is not None]
         if not news:
@@ -244,6 +266,15 @@ class RunIngest:
             if found.end is not None:
                 run_end.settle(self.connection, one.row, one.reports)
         return True
+
+    def _look_at_reports(self) -> None:
+        """At each call; of many runs once a second."""
+        now = time.monotonic()
+        if len(self.followed) >= _MANY and now < self._looked_at + _LOOK_SECONDS:
+            return
+        self._looked_at = now
+        for one in self.followed.values():
+            one.reports.look(self.connection)
 
     def settle_left(self) -> None:
         """Complete the files of runs whose follower died behind the record of their end."""
@@ -280,6 +311,8 @@ class RunIngest:
                 if position:
                     known.read_recorded(position)
             known.row = row
+            if known.parent is None:
+                known.parent = db.read(self.connection, runs.parent_session, row)
 
 
 def _record(connection: sqlite3.Connection, news: Sequence[tuple[FollowedRun, _News]]) -> list[FollowedRun]:

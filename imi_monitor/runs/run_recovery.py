@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from imi_monitor import host
-from imi_monitor.model.run import STARTING
 from imi_monitor.runs import launch_folder, launcher
 from imi_monitor.store import db, runs
 
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
 def recover(connection: sqlite3.Connection) -> None:
     """Take over each start whose process is proven dead: adopt the agent if it runs, else end the run."""
-    for row in db.read(connection, runs.list_open_here):
-        if row.status == STARTING and host.is_alive(row.host, row.boot, row.pid, row.pid_started) is False:
+    for row in db.read(connection, runs.list_starting_here):
+        if host.is_alive(row.host, row.boot, row.pid, row.pid_started) is False:
             _recover_start(connection, row)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+from contextlib import suppress
 from datetime import timedelta
 
-from imi_monitor import paths
+from imi_monitor import host, paths
 from imi_monitor.model import times
-from imi_monitor.runs import launch_folder, run_folder, run_stop
+from imi_monitor.model.errors import ImiError
+from imi_monitor.runs import job_log, launch_folder, run_archive, run_folder, run_stop
 from imi_monitor.store import db, runs
 
 TYPE_CHECKING = False
@@ -46,6 +48,45 @@ def pack_old(connection: sqlite3.Connection, days: int) -> None:
             _pack(launch_folder.folder_of(row.id), row)
 
 
+def pack(row: RunRow) -> None:
+    """Pack the output of an ended run into its folder now."""
+    folder = launch_folder.folder_of(row.id)
+    if os.path.isdir(folder.path):
+        _pack(folder, row)
+
+
+def archive_old(connection: sqlite3.Connection, days: int, trash_days: int) -> None:
+    """Archive the folders of runs that have been over for so many days (0: of none), and forget folders that are gone."""
+    before = times.stamp(times.now() - timedelta(days=days))
+    ended = [row for row in db.read(connection, runs.list_runs) if not row.is_open and row.host == host.hostname()]
+    left = run_stop.list_left_behind([row for row in ended if row.archive is None]) if days else {}
+    for row in ended:
+        if row.archive:
+            run_archive.purge(row, trash_days)
+        elif row.archive is None and not os.path.isdir(row.folder):
+            db.transact(connection, runs.set_archive, row, "")
+        elif row.archive is None and days and (row.ended_at or before) < before and row.id not in left:
+            with suppress(ImiError, OSError):  # the next follower tries again
+                archive(connection, row)
+
+
+def archive(connection: sqlite3.Connection, row: RunRow) -> str:
+    """Pack the folder of an ended run, and move it out of sight; returns the path of the archive."""
+    pack(row)
+    path = run_archive.pack(row)
+    db.transact(connection, runs.set_archive, row, path)
+    run_archive.remove(row)
+    return path
+
+
+def compress_logs(connection: sqlite3.Connection, days: int) -> None:
+    """Compress the job logs of runs that have been over for so many days; 0: of none."""
+    before = times.stamp(times.now() - timedelta(days=days))
+    for row in db.read(connection, runs.list_runs) if days else []:
+        if not row.is_open and (row.ended_at or before) < before:
+            job_log.compress(row)
+
+
 def _launches() -> list[str]:
     try:
         with os.scandir(os.path.join(paths.state_dir(), "runs")) as entries:
@@ -77,7 +118,7 @@ def _pack(folder: LaunchFolder, row: RunRow) -> None:
                 file.write(folder.prompt())
             errors = folder.error_lines(1 << 20)
             if errors:
-                with open(os.path.join(row.folder, "errors.txt"), "w", encoding="utf-8") as file:
+                with open(os.path.join(row.folder, run_folder.ERRORS), "w", encoding="utf-8") as file:
                     file.write(errors)
             run_folder.unlink_output(row.folder)
         folder.remove()

@@ -5,7 +5,8 @@ are deleted, and each sink counts what it did not get.
 
 Events and claims are counted in rows, not in days: a clock that is wrong must not empty the log. The days of sessions
 are counted back from the last sign of any session that is a day older than the newest one: a clock that is set forward
-counts only after a day. A session that is not over stays, however old. Each call removes a bounded number of rows, so that
+counts only after a day. A session that is not over stays, however old, and so does
+that of a run whose folder is in its place. Each call removes a bounded number of rows, so that
 no command waits for it.
 """
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 KEEP_DAYS = 30
 _PROVEN_DAYS = 1  # how long the clock must have shown a date before days are counted from it
 _SILENT_DAYS = 2  # a session without an end that was not seen for this long counts as over
+
+_OLDEST = (
+    "SELECT seq, id, agent_id FROM sessions WHERE (?1 IS NULL OR seen_at <= ?1)"
+    " AND (ended_at IS NOT NULL OR seen_at <= ?2 OR host <> ?3){} ORDER BY seen_at LIMIT 1"
+)
+_RUN_WITH_FOLDER = "SELECT 1 FROM runs AS r WHERE r.id = json_extract(metadata, '$.run') AND r.archive IS NULL"
 
 
 class RetentionLimits:
@@ -161,11 +168,10 @@ def _session_to_delete(
         if _has_too_many_events(connection, limits.session_events)
         else times.stamp(newest - timedelta(days=keep_days))
     )
-    row = connection.execute(
-        "SELECT seq, id, agent_id FROM sessions WHERE (?1 IS NULL OR seen_at <= ?1)"
-        " AND (ended_at IS NOT NULL OR seen_at <= ?2 OR host <> ?3) ORDER BY seen_at LIMIT 1",
-        (bound, times.stamp(newest - timedelta(days=_SILENT_DAYS)), host.hostname()),
-    ).fetchone()
+    values = (bound, times.stamp(newest - timedelta(days=_SILENT_DAYS)), host.hostname())
+    row = connection.execute(_OLDEST.format(f" AND NOT EXISTS ({_RUN_WITH_FOLDER})"), values).fetchone()
+    if row is None and bound is None:
+        row = connection.execute(_OLDEST.format(""), values).fetchone()  # there are too many events all the same
     return None if row is None else (int(row[0]), str(row[1]), str(row[2]))
 
 

@@ -192,6 +192,33 @@ def count_of_task(connection: sqlite3.Connection, task: str) -> int:
     return int(row[0])
 
 
+def list_starting_here(connection: sqlite3.Connection) -> list[RunRow]:
+    """The runs of this machine that a process starts."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM runs WHERE status = ? AND host = ? ORDER BY seq", (STARTING, host.hostname())
+    )
+    return [RunRow(*row) for row in rows]
+
+
+def has_queued_here(connection: sqlite3.Connection) -> bool:
+    """Whether a run of this machine waits in the queue."""
+    found = connection.execute("SELECT 1 FROM runs WHERE status = ? AND host = ? LIMIT 1", (QUEUED, host.hostname()))
+    return found.fetchone() is not None
+
+
+def set_archive(connection: sqlite3.Connection, one: RunRow, path: str | None) -> None:
+    """Note where the run's folder is packed; None: it is in its place; empty: it is gone."""
+    connection.execute("UPDATE runs SET archive = ? WHERE seq = ?", (path, one.seq))
+
+
+def has_open_here(connection: sqlite3.Connection) -> bool:
+    """Whether a run of this machine is not over."""
+    found = connection.execute(
+        f"SELECT 1 FROM runs WHERE status IN ({_OPEN}) AND host = ? LIMIT 1", (host.hostname(),)
+    ).fetchone()
+    return found is not None
+
+
 def place_in_queue(connection: sqlite3.Connection, one: RunRow) -> int:
     """1 for the run that starts next."""
     row = connection.execute(
@@ -268,6 +295,16 @@ def list_lost_claims(connection: sqlite3.Connection) -> list[tuple[RunRow, str]]
         (ALIVE, host.hostname()),
     )
     return [(RunRow(*row[1:]), str(row[0])) for row in rows]
+
+
+def parent_session(connection: sqlite3.Connection, one: RunRow) -> str | None:
+    """The recorded session of the run in which this one was started."""
+    row = connection.execute(
+        "SELECT program || ':' || session FROM runs WHERE id = (SELECT json_extract(launch, '$.parent') FROM runs"
+        " WHERE seq = ?)",
+        (one.seq,),
+    ).fetchone()
+    return None if row is None else row[0]
 
 
 def find_open_session(connection: sqlite3.Connection, one: RunRow) -> RunRow | None:

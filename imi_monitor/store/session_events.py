@@ -50,6 +50,10 @@ class Artifact:
     updated_at: str
 
 
+_ADD_EVENT = (
+    "INSERT OR IGNORE INTO session_events (session, id, type, kind, at, status, call, text, data)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 _LINE = (
     "e.seq, e.id, e.type, e.kind, e.at, e.status, e.text, e.data, e.call, c.name, c.input, c.output, c.status,"
     " c.started_at, c.finished_at, c.subagent"
@@ -72,19 +76,13 @@ class CallRow:
 
 
 def add_record(connection: sqlite3.Connection, session: int, record: SessionRecord) -> None:
-    for entry in record.entries:
-        add_event(
-            connection,
-            session,
-            entry.id,
-            entry.type,
-            entry.kind,
-            entry.at,
-            status=entry.status,
-            call=entry.call,
-            text=entry.text,
-            data=entry.data,
-        )
+    connection.executemany(
+        _ADD_EVENT,
+        [
+            (session, one.id, one.type, one.kind, one.at, one.status, one.call, one.text, json_writer.dumps(one.data))
+            for one in record.entries
+        ],
+    )
     for call in record.calls:
         _add_call(connection, session, call)
     for file in record.files:
@@ -105,11 +103,7 @@ def add_event(
     data: dict[str, object] | None = None,
 ) -> None:
     """Add an event; an existing one with this id stays as it is."""
-    connection.execute(
-        "INSERT OR IGNORE INTO session_events (session, id, type, kind, at, status, call, text, data)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (session, ident, type, kind, at, status, call, text, json_writer.dumps(data or {})),
-    )
+    connection.execute(_ADD_EVENT, (session, ident, type, kind, at, status, call, text, json_writer.dumps(data or {})))
 
 
 def known_ids(connection: sqlite3.Connection, session: int | None, ids: Sequence[str]) -> set[str]:
@@ -159,6 +153,16 @@ def list_artifacts(connection: sqlite3.Connection, session: int, limit: int = 10
         (session, limit),
     )
     return [Artifact(*row) for row in rows][::-1]
+
+
+def newest_artifacts(connection: sqlite3.Connection, session: int, most: int) -> tuple[list[dict[str, object]], int]:
+    """(the files that were written last, the number of all)."""
+    rows = connection.execute(
+        "SELECT path, kind, size FROM artifacts WHERE session = ? ORDER BY updated_at DESC, path LIMIT ?",
+        (session, most),
+    ).fetchall()
+    total = connection.execute("SELECT count(*) FROM artifacts WHERE session = ?", (session,)).fetchone()[0]
+    return [{"path": path, "kind": kind, "size": size} for path, kind, size in rows], int(total)
 
 
 def list_calls(connection: sqlite3.Connection, session: int, limit: int = 1000) -> list[CallRow]:

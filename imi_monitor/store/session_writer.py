@@ -26,6 +26,9 @@ _GROWING = (
     "cost_usd",
 )  # never decrease: another monitor may have read less so far
 _TOLERANCE = 5.0  # seconds by which an agent's own files disagree
+_MOST_ARTIFACTS = 50  # of an event
+# a reader of transcripts knows nothing of a run: what its own reader has stored stays
+_METADATA = "json_patch(json_remove(metadata, '$.source', '$.confidence', '$.format_note'), ?)"
 _LATE = 60.0  # seconds: a session that ended longer ago when first observed records no events
 
 
@@ -81,10 +84,14 @@ def _record_one(connection: sqlite3.Connection, record: SessionRecord) -> None:
         _advance(connection, row, now, fresh)
         if fresh:
             how = "started" if "run" in now.metadata else "seen"
-            _record_event(connection, row, "session.started", {"how": how, "began_at": now.texts["started_at"]})
+            about = {"how": how, "began_at": now.texts["started_at"], **_of_run(now, "run", "user", "labels")}
+            _record_event(connection, row, "session.started", about)
+        _update_details(connection, row, now)
+        session_events.add_record(connection, row.seq, record)
         _end(connection, row, now)
-    _update_details(connection, row, now)
-    session_events.add_record(connection, row.seq, record)
+    else:
+        _update_details(connection, row, now)
+        session_events.add_record(connection, row.seq, record)
     if row.ended_at is not None:
         metrics.record_end(connection, row.seq)
     _update_agent(connection, row, now)
@@ -208,7 +215,15 @@ def _end(connection: sqlite3.Connection, row: _RecordedSession, now: SessionStat
     session_events.cancel_calls(connection, row.seq, row.ended_at)
     if now.gone:
         _add_status_event(connection, row, "gone", row.ended_at, None, {})
-    _record_event(connection, row, "session.ended", {"ended_at": row.ended_at, "detail": now.detail})
+    artifacts, total = session_events.newest_artifacts(connection, row.seq, _MOST_ARTIFACTS)
+    about: dict[str, object] = {"ended_at": row.ended_at, "detail": now.detail, "artifacts": artifacts}
+    about |= {"more_artifacts": total - len(artifacts)} if total > len(artifacts) else {}
+    _record_event(connection, row, "session.ended", {**about, **_of_run(now, "run", "committed", "uncommitted")})
+
+
+def _of_run(now: SessionState, *names: str) -> dict[str, object]:
+    """What the session's run says, of an agent that imi started."""
+    return {name: now.metadata[name] for name in names if name in now.metadata}
 
 
 def _update_details(connection: sqlite3.Connection, row: _RecordedSession, now: SessionState) -> None:
@@ -230,7 +245,7 @@ def _update_details(connection: sqlite3.Connection, row: _RecordedSession, now: 
     for column, value in values.items():
         given += [value, value] if column in _GROWING else [value]
     connection.execute(
-        f"UPDATE sessions SET {', '.join(sets)}, metadata = ?, seen_at = max(seen_at, ?), updated_at = ? WHERE seq = ?",
+        f"UPDATE sessions SET {', '.join(sets)}, metadata = {_METADATA}, seen_at = max(seen_at, ?), updated_at = ? WHERE seq = ?",
         (*given, json_writer.dumps(now.metadata), now.seen_at, times.stamp(), row.seq),
     )
 

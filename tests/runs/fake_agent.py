@@ -5,10 +5,10 @@
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
 [[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
-[[draft]] writes files into its contained workspace and wants one delivered,
-[[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour; only Claude: [[fetch]] reads a page,
-[[question]] asks for one of two choices, [[write]] writes a file, [[spend]] reports a cost, [[pause]] waits a moment for
-the end of a limit and goes on by itself.
+[[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour, [[login]] is
+not logged in (Claude); only Claude: [[fetch]] reads a page,
+[[question]] asks for one of two choices, [[write]] writes a file, [[commit]] commits it, [[spend]] reports a cost, [[pause]]
+waits a moment for the end of a limit and goes on by itself.
 Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0; of limits from reports about them.
 """
 
@@ -29,6 +29,7 @@ from typing import Any
 
 Record = dict[str, Any]
 _FLOOD = 3000
+ENDS = {"limit": "limited", "login": "logged out"}
 
 
 class FakeAgent:
@@ -55,8 +56,8 @@ class FakeAgent:
     def act(self, prompt: str) -> str:
         """Do what the prompt says; returns completed, interrupted or limited."""
         for mark in re.findall(r"\[\[(\w+)\]\]", prompt):
-            if mark == "limit":
-                return "limited"
+            if mark in ENDS:
+                return ENDS[mark]
             if getattr(self, f"do_{mark}")():
                 return "interrupted"
         self.say("Hello.")
@@ -188,7 +189,10 @@ class FakeClaude(FakeAgent):
         prompt = message["message"]["content"]
         end = self.act(prompt if isinstance(prompt, str) else prompt[0]["text"])
         usage = {"fake": {"inputTokens": 10, "outputTokens": 5}}
-        if end == "limited":
+        if end == "logged out":
+            text = "Invalid API key · Please run /login"
+            self.emit("result", {"subtype": "success", "is_error": True, "result": text, "modelUsage": usage})
+        elif end == "limited":
             self.limit(3600)
             text = "You've hit your limit · resets 2pm (Europe/Berlin)"
             self.emit("result", {"subtype": "success", "is_error": True, "result": text, "modelUsage": usage})
@@ -267,6 +271,16 @@ class FakeClaude(FakeAgent):
         while not os.path.exists(os.path.join(os.environ["HOME"], "limit-over")):
             time.sleep(0.02)
         self.say("on it again")
+        return False
+
+    def do_commit(self) -> bool:
+        """Write a file and commit it."""
+        self.do_write()
+        call = self.tool("git commit")
+        subprocess.run(["git", "add", "made.txt"], check=True)
+        subprocess.run(["git", "commit", "-qm", "feat: made by an agent"], check=True)
+        content = [{"tool_use_id": call, "type": "tool_result", "content": "ok", "is_error": False}]
+        self.emit("user", {"message": {"role": "user", "content": content}, "parent_tool_use_id": None})
         return False
 
     def do_write(self) -> bool:

@@ -48,7 +48,7 @@ class RunWorld:
         return str(ran.data["id"])
 
     def run(self, ident: str) -> dict[str, Any]:
-        found = [one for one in self.imi("runs", "--json").data["runs"] if one["id"] == ident]
+        found = [one for one in self.imi("runs", "-n", "1000", "--json").data["runs"] if one["id"] == ident]
         assert len(found) == 1
         row: dict[str, Any] = found[0]
         return row

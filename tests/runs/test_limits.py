@@ -109,3 +109,32 @@ def test_a_claim_that_is_lost_in_the_queue_keeps_the_gate_shut(world: RunWorld, 
     row = world.wait(second, "failed")
     assert row["detail"] == "it could not be started: other has claimed feat-x meanwhile" and row["pid"] is not None
     assert world.folder(second).birth() is None
+
+
+def test_a_program_that_is_not_logged_in_says_so_in_the_list(world: RunWorld) -> None:
+    run = world.start("[[login]]")
+    world.wait(run, "failed")
+    assert "Invalid API key · Please run /login" in world.imi("runs", env={"COLUMNS": "200"}).out
+
+
+@pytest.mark.parametrize("variable", ["XDG_STATE_HOME", "XDG_DATA_HOME"])
+def test_a_home_that_cannot_be_written_is_one_sentence_and_leaves_nothing(
+    world: RunWorld, own_home: Path, tmp_path: Path, variable: str
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    before = world.imi("claims", "--json").data["claims"]
+    ran = world.imi("start", "claude", "--prompt", "hi", env={variable: str(tmp_path / "file")}, cwd=own_home)
+    assert ran.code == 1 and ran.err.count("\n") == 1, ran.err
+    assert "the run cannot be prepared in " in ran.err and "Not a directory" in ran.err
+    assert world.imi("runs", "--json").data["runs"] == [] and world.imi("claims", "--json").data["claims"] == before
+    assert not list(tmp_path.rglob("session_*")) and not list((own_home / ".local").rglob("launch.json"))
+
+
+def test_a_task_is_started_as_often_as_its_user_allows(world: RunWorld) -> None:
+    for number in range(2):
+        run = world.start("hi", "codex", "--in", "app", "--task", "T-1", "--attempt-limit", "2")
+        world.wait(run, "idle")
+        assert number < 2
+    refused = world.imi("start", "codex", "--prompt", "hi", "--in", "app", "--task", "T-1", "--attempt-limit", "2")
+    assert refused.code == 1 and "T-1 was started 2 times before, and --attempt-limit is 2" in refused.err
+    assert "--attempt-limit needs --task" in world.imi("start", "codex", "--prompt", "x", "--attempt-limit", "2").err

@@ -18,6 +18,7 @@ from imi_monitor.actions.runs import run_worktree
 from imi_monitor.cli import command_runner
 from imi_monitor.runs import (
     follower,
+    follower_process,
     job_log,
     launcher,
     report_observer,
@@ -46,7 +47,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "keeper": (ways, "start"),
     "alive": (launcher, "_mark_alive"),
     "greeting": (launcher, "_greet"),
-    "follower": (follower, "ensure"),
+    "follower": (follower_process, "ensure"),
 }
 ENDS = ("idle", "failed", "completed")
 

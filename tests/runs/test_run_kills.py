@@ -15,7 +15,7 @@ import pytest
 from imi_monitor import host
 from imi_monitor.cli import command_runner
 from imi_monitor.model.errors import Refused
-from imi_monitor.runs import follower, launch_folder, launcher, run_recovery
+from imi_monitor.runs import follower_process, launch_folder, launcher, run_recovery
 from imi_monitor.runs.launch_folder import LaunchFolder
 from imi_monitor.runs.run_ingest import RunIngest
 from imi_monitor.runs.ways import task_way
@@ -127,7 +127,7 @@ def queued(world: RunWorld, monkeypatch: pytest.MonkeyPatch) -> str:
     """A run in the queue that nothing starts."""
     with monkeypatch.context() as patch:
         patch.setattr(launcher, "start_queued", lambda *_: [])
-        patch.setattr(follower, "ensure", lambda _: None)
+        patch.setattr(follower_process, "ensure", lambda _: None)
         patch.chdir(world.tree.path)
         assert command_runner.main(["start", "claude", "--prompt", "hi", "--quiet"]) == 0
     with sqlite3.connect(registry()) as connection:

@@ -17,7 +17,7 @@ from imi_monitor.model.agent import RESTING, WAITING
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.run import ALIVE
 from imi_monitor.model.text import safe
-from imi_monitor.runs import follower, run_stop
+from imi_monitor.runs import follower_process, run_stop
 from imi_monitor.runs.provider import TASK
 from imi_monitor.store import batches, db, item_moves, runs
 
@@ -165,4 +165,4 @@ class BatchRun:
         """The follower turns the agents' output into rows: start it again if it was killed."""
         if time.monotonic() - self._followed_at >= _FOLLOWER_SECONDS:
             self._followed_at = time.monotonic()
-            follower.ensure(self._context.database)
+            follower_process.ensure(self._context.database)

@@ -7,9 +7,9 @@ import time
 
 from imi_monitor.actions.action import Action, Option, Outcome
 from imi_monitor.actions.runs import run_lookup
-from imi_monitor.model.errors import Refused
+from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
-from imi_monitor.runs import launch_folder, log_text, providers, run_folder
+from imi_monitor.runs import job_log, launch_folder, log_text, providers, run_archive, run_folder
 from imi_monitor.runs.run_folder import PackedOutput
 from imi_monitor.store import db, runs
 
@@ -32,8 +32,8 @@ class LogsAction(Action):
     label = "Logs"
     help = "show what a started agent said and did"
     more = (
-        "> prompt, $ tool call, = its result, ? question, . end of a turn. --errors shows what the program wrote to its"
-        " standard error, --path the file of its whole output, for grep and jq."
+        "> prompt, $ tool call, = its result, ? question, . end of a turn. --errors shows failures and what the program wrote to"
+        " its standard error, --path the file of its whole output, for grep and jq."
     )
     examples = (("imi logs 1b2c3d4e -f", "follow a run until it is over"),)
     arguments = (run_lookup.MAYBE_RUN,)
@@ -42,26 +42,32 @@ class LogsAction(Action):
         Option(
             "limit", f"the number of last entries (default: {_DEFAULT_LINES})", value="N", number=True, aliases=("n",)
         ),
-        Option("errors", "show the standard error of the program"),
+        Option("errors", "show only failures: of turns and tool calls, and the program's standard error"),
+        Option(
+            "search",
+            "show the lines of job logs with this text, also of compressed ones; without RUN of all runs",
+            value="TEXT",
+        ),
         Option("path", "print the path of the output file and nothing else"),
     )
     changes = False
     streams = True
 
     def run(self, context: Context, request: Request) -> Outcome:
+        words = request.text("search")
+        if words is not None:
+            return _search(context, request, words)
         row = run_lookup.find_run(context, request.text("name"))
         folder = launch_folder.folder_of(row.id)
+        limit = request.whole("limit") or _DEFAULT_LINES
         if request.flag("path"):
-            packed = os.path.join(row.folder, run_folder.PACKED)
+            packed = row.archive or os.path.join(row.folder, run_folder.PACKED)
             path = folder.file("out") if os.path.exists(folder.path) else packed
             context.emit(path, {"path": path})
             return Outcome()
-        if request.flag("errors"):
-            for line in folder.error_lines().splitlines():
-                context.emit(safe(line, 4000), {"error": safe(line, 4000)})
-            return Outcome()
         reader = OutputReader(row)
-        limit = request.whole("limit") or _DEFAULT_LINES
+        if request.flag("errors"):
+            return _emit_errors(context, row, reader, limit)
         for one in reader.read()[-limit:]:
             _emit(context, one)
         while request.flag("follow") and not context.cancelled():
@@ -74,6 +80,43 @@ class LogsAction(Action):
         return Outcome()
 
 
+def _search(context: Context, request: Request, words: str) -> Outcome:
+    """Each line with the run it is from, the newest run last."""
+    if not words.strip():
+        raise UsageError("--search needs a text", code="missing")
+    name, limit = request.text("name"), request.whole("limit") or _DEFAULT_LINES
+    among = [run_lookup.find_run(context, name)] if name else db.read(context.connection, runs.list_runs)
+    found = [(row, line) for row in reversed(among) for line in job_log.find_lines(row, words)]
+    for row, line in found[-limit:]:
+        context.emit(f"{row.short}  {safe(line, 4000)}", {"run": row.id, "line": safe(line, 4000)})
+    if not found:
+        raise Refused(f"no job log has {safe(words, 60)!r}", code="not-found")
+    return Outcome()
+
+
+def _emit_errors(context: Context, row: RunRow, reader: OutputReader, limit: int) -> Outcome:
+    failed = [one for one in reader.read() if one.kind == "failed" or (one.kind == "tool_finished" and one.ok is False)]
+    for one in failed[-limit:]:
+        _emit(context, one)
+    for line in _error_lines(row).splitlines()[-limit:]:
+        context.emit(safe(line, 4000), {"error": safe(line, 4000)})
+    return Outcome()
+
+
+def _error_lines(row: RunRow) -> str:
+    """The standard error of the program, also of a run whose output is packed."""
+    folder = launch_folder.folder_of(row.id)
+    if os.path.exists(folder.path):
+        return folder.error_lines()
+    try:
+        if row.archive:
+            return run_archive.read_output(row, run_folder.ERRORS).decode("utf-8", "replace")
+        with open(os.path.join(row.folder, run_folder.ERRORS), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""  # it wrote none
+
+
 class OutputReader:
     """Turns the output file into events, from where the last call ended."""
 
@@ -82,7 +125,8 @@ class OutputReader:
         self._output: LaunchFolder | PackedOutput = folder
         if not os.path.exists(folder.path):
             try:
-                self._output = PackedOutput(row.folder)
+                packed = run_archive.read_output(row, run_folder.PACKED) if row.archive else None
+                self._output = PackedOutput(row.folder, packed)
             except OSError as error:
                 raise Refused(
                     f"the output of {row.short} is gone: its folder {safe(row.folder)} was removed", code="missing"

@@ -7,7 +7,7 @@ from imi_monitor.actions.action import Argument
 from imi_monitor.model import names, times, usage_limit
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
-from imi_monitor.runs import follower, job_log
+from imi_monitor.runs import follower_process, job_log
 from imi_monitor.store import db, runs
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def refuse_over(one: RunRow) -> None:
 def follow(context: Context) -> None:
     """Make sure that a follower records what the runs say, if any run is open."""
     if db.read(context.connection, runs.list_runs, only_open=True, limit=1):
-        follower.ensure(context.database)
+        follower_process.ensure(context.database)
 
 
 _OF_LAUNCH = ("mode", "model", "flags", "dangerous", "base", "task", "labels", "parent", "holder", "budget")

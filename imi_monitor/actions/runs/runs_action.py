@@ -7,6 +7,7 @@ from imi_monitor.actions.runs import run_lookup
 from imi_monitor.actions.status import status_action
 from imi_monitor.fast.frozen_dataclass import asdict
 from imi_monitor.model import state_words, times, usage_limit
+from imi_monitor.model.agent import FAILED
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.run import QUEUED
 from imi_monitor.model.styled_text import MUTED, NAME, styled
@@ -99,7 +100,8 @@ def _row(one: RunRow, asks: list[AskRow], place: int | None, used: Usage) -> lis
     mode = "dangerous" if launch["dangerous"] else str(launch["mode"])
     if launch.get("sandbox"):
         mode = f"{mode}, {launch['sandbox']}"
-    said = asks[0].text if asks else one.detail if not one.is_open else None
+    told = not one.is_open or one.state == FAILED
+    said = asks[0].text if asks else one.detail if told else None
     return [
         one.short,
         safe(one.agent_id, 40),

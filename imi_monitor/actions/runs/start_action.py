@@ -19,7 +19,7 @@ from imi_monitor.model.run import ASK, EDITS, MOST_PROMPT, PLAN, QUEUED
 from imi_monitor.model.text import count, safe
 from imi_monitor.runs import (
     day_budget,
-    follower,
+    follower_process,
     launch_folder,
     launcher,
     provider,
@@ -424,7 +424,7 @@ def _enqueue(context: Context, request: Request, plan: RunPlan, advice: str | No
         day_budget.grant(context.connection, context.settings)
     row = contained_option.begin(context.connection, plan)
     launcher.start_queued(context.connection, run_limit.at_once(context.connection, context.settings))
-    follower.ensure(context.database)
+    follower_process.ensure(context.database)
     outcome = _outcome(context, row.id, plan)
     outcome.warnings += [advice] if advice else []
     return outcome
