@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,15 +19,17 @@ from pathlib import Path
 
 from bench.common import IMI, Row, interleaved, process
 from imi_monitor import host
+from imi_monitor.runs import providers
+from imi_monitor.runs.run_checkpoint import CheckpointClock
 from imi_monitor.runs.run_ingest import FollowedRun, RunIngest
-from imi_monitor.store import db, runs
+from imi_monitor.store import checkpoints, db, runs
 
 STREAMS = int(os.environ.get("BENCH_SESSIONS", "40"))
 SECONDS = float(os.environ.get("BENCH_SECONDS", "10"))
 _LINES = 20_000
 _PER_SECOND = 10
 _AGENT = """#!{python} -IS
-import json, sys, time
+import json, os, sys, time
 words = sys.argv
 session = words[words.index("--session-id") + 1] if "--session-id" in words else "bench"
 number = 0
@@ -40,6 +43,14 @@ if prompt.startswith("pace"):
     while True:
         say("a line of some words that an agent writes while it works on a task")
         time.sleep(1 / {pace})
+number = 0
+while prompt.startswith("ask"):
+    number += 1
+    wanted = dict(subtype="can_use_tool", tool_name="Bash", input=dict(command="x"), tool_use_id="t%d" % number)
+    print(json.dumps(dict(type="control_request", request_id="q%d" % number, request=wanted)), flush=True)
+    sys.stdin.readline()
+    with open(os.path.join(os.environ["IMI_RUN_DIR"], "answered"), "a") as file:
+        file.write("%d\\n" % time.time_ns())
 say("Hello.")
 print(json.dumps(dict(type="result", subtype="success", is_error=False, session_id=session, uuid="r")), flush=True)
 sys.stdin.readline()
@@ -52,6 +63,8 @@ def run() -> Iterator[Row]:
         try:
             yield from _start_cost(world)
             yield from _line_cost(world)
+            yield from _checkpoint_cost(world)
+            yield from _answer_cost(world)
             yield from _streams(world)
         finally:
             world.end()
@@ -165,6 +178,71 @@ def _line_cost(world: _RunWorld) -> Iterator[Row]:
     took = _seconds(lambda: _until_idle(ingest))
     yield Row("recording a line of output", took / _LINES * 1e6, "µs", floor / _LINES * 1e6, budget=50)
     connection.execute("UPDATE runs SET status = 'failed'")
+    db.close(connection)
+
+
+def _checkpoint_cost(world: _RunWorld) -> Iterator[Row]:
+    """A checkpoint of a run that has written fifty files of 100 KB, against the row alone."""
+    connection = db.connect(world.database, create=False)
+    row = next(one for one in runs.list_runs(connection))
+    clock, reader = CheckpointClock(20), providers.by_name("claude").reader("task")
+    calls = [_write_call(world.base / f"written-{number}") for number in range(50)]
+    for number, record in enumerate(each for call in calls for each in call):
+        reader.add(json.dumps(record).encode(), number, row.created_at)
+    state = clock.make(row, reader)
+    assert isinstance(state["files"], list) and len(state["files"]) == 50
+
+    def whole() -> None:
+        made = clock.make(row, reader)
+        db.transact_unsynced(connection, checkpoints.add, row, "messages", 0, made)
+
+    took, floor = interleaved(
+        21, whole, lambda: db.transact_unsynced(connection, checkpoints.add, row, "messages", 0, state)
+    )
+    yield Row("a checkpoint with fifty files", took, "ms", floor, budget=10)
+    db.close(connection)
+
+
+def _write_call(path: Path) -> tuple[dict[str, object], dict[str, object]]:
+    path.write_bytes(b"x" * 100_000)
+    call = {"type": "tool_use", "id": path.name, "name": "Write", "input": {"file_path": str(path), "content": "x"}}
+    done = {"type": "tool_result", "tool_use_id": path.name, "content": "ok", "is_error": False}
+    message = {"id": f"m-{path.name}", "role": "assistant", "content": [call]}
+    return (
+        {"type": "assistant", "session_id": "bench", "uuid": f"a-{path.name}", "message": message},
+        {
+            "type": "user",
+            "session_id": "bench",
+            "uuid": f"u-{path.name}",
+            "message": {"role": "user", "content": [done]},
+        },
+    )
+
+
+def _answer_cost(world: _RunWorld) -> Iterator[Row]:
+    """From the start of `imi answer` to the agent that reads it, against the start of a Python."""
+    world.start("ask")
+    row = world.rows()[0]
+    answered, times = Path(row.folder) / "answered", []
+    for number in range(1, 10):
+        _wait_for_question(world, row.seq, f"q{number}")
+        began = time.time_ns()
+        process([IMI, "answer", row.id, "yes", "--quiet"], cwd=str(world.base))
+        while not answered.exists() or len(lines := answered.read_text().splitlines()) < number:
+            time.sleep(0.005)
+        times.append((int(lines[-1]) - began) / 1e6)
+    floors = [_seconds(lambda: process([sys.executable, "-I", "-c", "pass"])) * 1000 for _ in times]
+    yield Row(
+        "imi answer until its agent reads it", statistics.median(times), "ms", statistics.median(floors), budget=100
+    )
+    for pid in world.processes():
+        os.kill(pid, signal.SIGKILL)
+
+
+def _wait_for_question(world: _RunWorld, run: int, ident: str) -> None:
+    connection = db.connect(world.database, create=False)
+    while not any(one.id == ident for one in runs.list_asks(connection, run)):
+        time.sleep(0.02)
     db.close(connection)
 
 

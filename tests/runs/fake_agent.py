@@ -4,7 +4,7 @@
 `fake_agent.py codex …` speaks the app-server's JSON-RPC, and any other name the Agent Client Protocol. What the prompt says:
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
-[[flood]] writes 3,000 messages, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
+[[flood]] writes 3,000 messages, [[pace]] 200 in 20 seconds, [[leave]] leaves a process behind and ends, [[report]] writes a report into its run folder,
 [[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour, [[login]] is
 not logged in (Claude); only Claude: [[fetch]] reads a page,
 [[question]] asks for one of two choices, [[write]] writes a file, [[commit]] commits it, [[spend]] reports a cost, [[pause]]
@@ -28,7 +28,7 @@ import uuid
 from typing import Any
 
 Record = dict[str, Any]
-_FLOOD = 3000
+_FLOOD, _PACED = 3000, 200
 ENDS = {"limit": "limited", "login": "logged out"}
 
 
@@ -133,6 +133,13 @@ class FakeAgent:
         self.say("deaf")
         while True:
             time.sleep(1)
+
+    def do_pace(self) -> bool:
+        """Say 200 lines, ten in a second."""
+        for number in range(_PACED):
+            self.say(f"line {number}")
+            time.sleep(0.1)
+        return False
 
     def do_flood(self) -> bool:
         for number in range(_FLOOD):

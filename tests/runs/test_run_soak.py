@@ -118,7 +118,7 @@ def test_a_watching_imi_starts_a_killed_follower_again(world: RunWorld, watching
 def test_nothing_of_a_hundred_streams_is_lost_or_doubled(world: RunWorld, own_home: Path) -> None:
     configure(own_home, "[runs]\nat_once = 1000\n")
     draw = random.Random(20261119)
-    streams = [world.start("[[flood]] [[slow]]", "claude", "--in", "app") for _ in range(STREAMS)]
+    streams = [world.start("[[pace]] [[pace]]", "claude", "--in", "app") for _ in range(STREAMS)]
     keepers = [json.loads(Path(world.folder(one).file("born.json")).read_text())["keeper"] for one in streams]
     for _ in range(30):
         time.sleep(draw.uniform(0.1, 1.0))
@@ -127,8 +127,6 @@ def test_nothing_of_a_hundred_streams_is_lost_or_doubled(world: RunWorld, own_ho
         with suppress(ProcessLookupError):
             os.kill(draw.choice(keepers), signal.SIGKILL)
     for one in streams:
-        assert world.imi("interrupt", one).code == 0
-    wait_for(lambda: all(world.run(one)["shown_state"] == "idle" for one in streams[-1:]), 600)
-    for one in streams:
         world.wait(one, "idle")
-        assert recorded(one) == said(world, one), one
+        found = recorded(one)
+        assert found == said(world, one) and len(found) == 401, one
