@@ -5,9 +5,10 @@
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
 kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
 [[flood]] writes 3,000 messages, [[pace]] 200 in 20 seconds, [[leave]] leaves a process behind and ends, [[report]] writes a
-report into its run folder, [[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour; only
-Claude: [[login]] is not logged in, [[fetch]] reads a page, [[question]] asks for one of two choices, [[write]] writes a file,
-[[commit]] commits it, [[spend]] reports a cost, [[pause]] waits a moment for the end of a limit and goes on by itself.
+report into its run folder, [[draft]] writes files into its contained workspace and wants one delivered, [[complain]] writes to
+its standard error, [[limit]] reaches the usage limit for an hour; only Claude: [[login]] is not logged in, [[fetch]] reads a
+page, [[question]] asks for one of two choices, [[write]] writes a file, [[commit]] commits it, [[spend]] reports a cost,
+[[pause]] waits a moment for the end of a limit and goes on by itself.
 Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0; of limits from reports about them.
 """
 
