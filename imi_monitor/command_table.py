@@ -97,6 +97,8 @@ VERBS: dict[str, str] = {
     "runs": "imi_monitor.actions.runs.runs_action",
     "checkpoints": "imi_monitor.actions.runs.checkpoints_action",
     "logs": "imi_monitor.actions.runs.logs_action",
+    "runs archive": "imi_monitor.actions.runs.archive_actions",
+    "runs restore": "imi_monitor.actions.runs.archive_actions",
     "answer": "imi_monitor.actions.runs.message_actions",
     "say": "imi_monitor.actions.runs.message_actions",
     "interrupt": "imi_monitor.actions.runs.message_actions",
