@@ -6,6 +6,7 @@ from imi_monitor.store.events import EVENT_KINDS
 
 KINDS = {
     "agent.described": "an agent got an emoji, a role or a team",
+    "agent.forgotten": "the entry of an agent was deleted",
     "artifact.failed": "a file that a run left could not be saved",
     "artifact.saved": "a file that a run left was saved",
     "budget.used_up": "the budget of a day is used up: no more runs start",

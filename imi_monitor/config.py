@@ -70,6 +70,11 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "runs.idle_minutes": (10, "", "after how many minutes without work a started Claude is asked to end; 0: never"),
     "runs.checkpoint_every": (20, "", "after how many messages a checkpoint of a run is stored; 0: not by messages"),
     "runs.home": ("", "", "the folder that holds the run folders; empty: beside the worktrees, or the data folder"),
+    "watch.folders": (
+        [],
+        "",
+        "workspaces of universal_agent and be-agents-service to show, beside those of `imi workspace watch`",
+    ),
     "runs.keep_days": (
         30,
         "",
@@ -291,13 +296,13 @@ class Settings:
     def flag(self, key: str) -> bool:
         return self._values[key] is True
 
+    def texts(self, key: str) -> list[str]:
+        value = self._values[key]
+        return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
     def table(self, key: str) -> dict[str, str]:
         value = self._values[key]
         return dict(value) if isinstance(value, dict) else {}
-
-    def texts(self, key: str) -> list[str]:
-        value = self._values[key]
-        return list(value) if isinstance(value, list) else []
 
     def items(self) -> list[tuple[str, object, str]]:
         """(key, value, origin) in the order of KEYS."""

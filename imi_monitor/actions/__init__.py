@@ -63,6 +63,7 @@ MODULES = (
     "imi_monitor.actions.board.item_status_actions",
     "imi_monitor.actions.board.item_template_action",
     "imi_monitor.actions.board.sync_state_action",
+    "imi_monitor.actions.board.watch_actions",
     "imi_monitor.actions.contained.file_actions",
     "imi_monitor.actions.contained.workspace_actions",
     "imi_monitor.actions.notes.notes_action",

@@ -356,6 +356,7 @@ def _any(fields: _EventFields) -> EventSentence:
 
 _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "agent.described": _described,
+    "agent.forgotten": lambda fields: EventSentence(fields.who, "was forgotten"),
     "artifact.failed": lambda fields: EventSentence(fields.text("file"), "was not saved", fields.after("why", ": ")),
     "artifact.saved": lambda fields: EventSentence(fields.who, "finished", fields.after("file", " ")),
     "budget.used_up": _about("", "today's budget is used up", _budget),

@@ -126,7 +126,8 @@ def _block_item(number: int, place: int, heading: str, body: list[_MarkdownLine]
     fields = _fields(body)
     said = board.priority_of(fields.get("priority", "")) or board.priority_of(fields.get("priority level", ""))
     by_place = board.PRIORITIES[min(max(place, 1), len(board.PRIORITIES)) - 1]
-    title = heading or _sentence(fields.get("description", "")) or f"Priority {place}"
+    plain = next((line.text for line in body if line.text.strip() and not _FIELD.match(line.text)), "")
+    title = heading or _sentence(fields.get("description", "")) or _sentence(plain) or f"Priority {place}"
     return _item(number, title, _joined(body), said or by_place)
 
 

@@ -201,12 +201,14 @@ def _mark_alive(connection: sqlite3.Connection, row: RunRow, born: Birth) -> Non
         run_claim.bind(connection, row, born.pid)
 
 
-def fail(connection: sqlite3.Connection, row: RunRow, why: str) -> None:
-    """End a run whose agent never ran, and give its claim back."""
+def fail(connection: sqlite3.Connection, row: RunRow, why: str, *, starter_died: bool = False) -> None:
+    """End a run whose agent never ran, and give its claim back. Its item failed, or waits again if its starter died."""
 
     def end(inner: sqlite3.Connection) -> None:
         if runs.end(inner, row, RunVerdict("failed", stored_text(why)), None):
             run_claim.release(inner, row)
+            if starter_died:
+                item_moves.forget_run(inner, row.id)
 
     db.transact(connection, end)
     run_end.settle(connection, row)

@@ -25,7 +25,8 @@ def _recover_start(connection: sqlite3.Connection, row: RunRow) -> None:
         return  # another process recovers it
     folder = launch_folder.folder_of(row.id)
     if folder.shut_gate():
-        launcher.fail(connection, row, "the process that started it died before the agent ran")
+        why = "the process that started it died before the agent ran"
+        launcher.fail(connection, row, why, starter_died=True)
         return
     born = folder.birth()
     assert born is not None  # the gate opens after the birth is recorded

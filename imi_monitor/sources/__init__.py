@@ -33,6 +33,7 @@ MODULES = (
     "imi_monitor.auto_claim",  # also an action: it stands above this package
     "imi_monitor.auto_sync",  # likewise
     "imi_monitor.auto_follow",  # likewise
+    "imi_monitor.auto_watch",  # likewise
     "imi_monitor.team.duties",  # likewise
 )
 

@@ -25,6 +25,7 @@ _TYPE = ("type", "branch_prefix", "directory_prefix")
 
 EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "agent.described": ("emoji", "role", "team"),
+    "agent.forgotten": (),
     "artifact.failed": ("file", "run", "why"),
     "artifact.saved": ("file", "run", "path"),
     "budget.used_up": ("unit", "used", "budget"),

@@ -93,6 +93,13 @@ def finish_run(connection: sqlite3.Connection, run: str, agent: str, status: str
         finish(connection, row[0], board.FAILED if status == "crashed" else status, agent, detail)
 
 
+def forget_run(connection: sqlite3.Connection, run: str) -> None:
+    """The run never began, because the process that started it died: its item waits again, for the next start."""
+    row = connection.execute("SELECT id FROM items WHERE run_id = ? AND status = ?", (run, board.FAILED)).fetchone()
+    if row is not None:
+        move(connection, row[0], board.PENDING, changes={"run_id": None})
+
+
 def list_idle(connection: sqlite3.Connection, limit: int = -1) -> list[tuple[str, str | None, str | None]]:
     """(id, id in another system, start) of the items in progress that had an attempt and have no open one."""
     return connection.execute(f"{_IDLE} LIMIT ?", (board.IN_PROGRESS, limit)).fetchall()

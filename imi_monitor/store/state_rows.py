@@ -72,11 +72,11 @@ def store(connection: sqlite3.Connection, state: SessionFiles, source: str, repo
     """Bring the rows up to what the state files of a session say. Again and again the same result. One transaction."""
     done = StateCount()
     if state.started_at is not None or state.repository is not None:
-        done.sessions += _store_session(connection, _leader_row(state, source, repo_name))
+        done.sessions += store_session(connection, _leader_row(state, source, repo_name))
     for one in state.agents:
         own = one.ours.get("session")
         row = _own_session(own) if isinstance(own, dict) else _foreign_session(state, one, source, repo_name)
-        done.sessions += _store_session(connection, row)
+        done.sessions += store_session(connection, row)
         item = one.ours.get("item")
         if isinstance(item, dict):
             done.items += _store_own_item(connection, item)
@@ -85,7 +85,7 @@ def store(connection: sqlite3.Connection, state: SessionFiles, source: str, repo
     return done
 
 
-def _text(value: object, most: int = _LONGEST) -> str | None:
+def text(value: object, most: int = _LONGEST) -> str | None:
     return session_record.stored_text(value, most) if isinstance(value, str) and value else None
 
 
@@ -95,7 +95,7 @@ def _own_session(given: Mapping[str, object]) -> dict[str, object]:
     for name in _SESSION:
         value = given.get(name)
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        row[name] = (value if number else None) if name in _NUMBERS else _text(value)
+        row[name] = (value if number else None) if name in _NUMBERS else text(value)
     for name in _MOMENTS:
         row[name] = _moment(row[name])
     row["host"] = row["host"] or host.hostname()
@@ -112,17 +112,17 @@ def _moment(value: object) -> str | None:
 def _foreign_session(state: SessionFiles, one: AgentState, source: str, repo_name: str | None) -> dict[str, object]:
     at = one.ended_at or one.started_at or state.started_at or times.stamp()
     return {
-        "id": f"{_text(state.name, 200)}/{_text(one.name, 200)}",
+        "id": f"{text(state.name, 200)}/{text(one.name, 200)}",
         "host": host.hostname(),
-        "cli": _text(one.ours.get("program"), 60) or "be-agents",
+        "cli": text(one.ours.get("program"), 60) or "be-agents",
         "repo_name": repo_name,
         "worktree_name": None,
-        "agent_id": _text(one.name, 200),
+        "agent_id": text(one.name, 200),
         "status": one.session_status,
         "status_at": at,
-        "detail": _text(one.error),
-        "branch": _text(state.branch, 300),
-        "prompt": _text(one.description),
+        "detail": text(one.error),
+        "branch": text(state.branch, 300),
+        "prompt": text(one.description),
         "metadata": _metadata(state, source),
         "started_at": one.started_at,
         "ended_at": one.ended_at,
@@ -134,7 +134,7 @@ def _foreign_session(state: SessionFiles, one: AgentState, source: str, repo_nam
 def _leader_row(state: SessionFiles, source: str, repo_name: str | None) -> dict[str, object]:
     at = state.ended_at or state.started_at or times.stamp()
     return {
-        "id": _text(state.name, 200),
+        "id": text(state.name, 200),
         "host": host.hostname(),
         "cli": "batch",
         "repo_name": repo_name,
@@ -143,8 +143,8 @@ def _leader_row(state: SessionFiles, source: str, repo_name: str | None) -> dict
         "status": state.status,
         "status_at": at,
         "detail": None,
-        "branch": _text(state.branch, 300),
-        "prompt": _text(state.source, 300),
+        "branch": text(state.branch, 300),
+        "prompt": text(state.source, 300),
         "metadata": _metadata(state, source),
         "started_at": state.started_at,
         "ended_at": state.ended_at,
@@ -154,12 +154,12 @@ def _leader_row(state: SessionFiles, source: str, repo_name: str | None) -> dict
 
 
 def _metadata(state: SessionFiles, source: str) -> str:
-    about = {"state_file": source, "pr_url": _text(state.pr_url, 500), "priority_file": _text(state.source, 300)}
-    about["target_repo"] = _text(state.repository, 300)
+    about = {"state_file": source, "pr_url": text(state.pr_url, 500), "priority_file": text(state.source, 300)}
+    about["target_repo"] = text(state.repository, 300)
     return json_writer.dumps({key: value for key, value in about.items() if value is not None})
 
 
-def _store_session(connection: sqlite3.Connection, row: dict[str, object]) -> int:
+def store_session(connection: sqlite3.Connection, row: dict[str, object]) -> int:
     """Insert the session, or update it if the file is newer; returns the number of changed rows."""
     if row.get("id") is None or row.get("agent_id") is None or row.get("cli") is None:
         return 0
@@ -209,7 +209,7 @@ def _own_item(given: Mapping[str, object]) -> dict[str, object] | None:
                 return None
             values[name] = int(value) if kind == "int" else float(value)
         else:
-            values[name] = _text(value)
+            values[name] = text(value)
     values["text"] = values["text"] or ""
     needed = ("id", "title", "status", "priority", "created_at", "updated_at")
     known = values["status"] in board.STATUSES and values["priority"] in board.PRIORITIES
@@ -220,18 +220,18 @@ def _store_foreign_item(
     connection: sqlite3.Connection, state: SessionFiles, one: AgentState, repo_name: str | None
 ) -> int:
     """The task of a be-agents specialist, under the id that its own synchronisation gives it."""
-    ident = f"task-{_text(state.name, 200)}-{_text(one.name, 200)}"
-    title = _text(one.description, 300) or f"{one.name} of {state.name}"
+    ident = f"task-{text(state.name, 200)}-{text(one.name, 200)}"
+    title = text(one.description, 300) or f"{one.name} of {state.name}"
     new = items.NewItem(
         title=title,
         status=one.status,
-        batch=_text(state.source, 300),
+        batch=text(state.source, 300),
         external_id=ident,
-        agent_id=_text(one.name, 200),
+        agent_id=text(one.name, 200),
         repo_name=repo_name,
     )
     known, added = items.add(connection, new)
-    ends = {"started_at": one.started_at, "ended_at": one.ended_at, "error": _text(one.error), "session_id": state.name}
+    ends = {"started_at": one.started_at, "ended_at": one.ended_at, "error": text(one.error), "session_id": state.name}
     ends |= {"status": one.status}
     if not added and all(getattr(known, name) == value for name, value in ends.items()):
         return 0

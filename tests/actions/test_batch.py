@@ -46,7 +46,7 @@ def statuses(world: RunWorld) -> dict[str, str]:
     return dict(rows("SELECT title, status FROM items ORDER BY seq"))
 
 
-def test_a_batch_from_a_file_to_its_outcomes(world: RunWorld) -> None:  # S4.15 S4.20 S4.21
+def test_a_batch_from_a_file_to_its_outcomes(world: RunWorld) -> None:  # S4.2 S4.3 S4.15 S4.20 S4.21
     write(world, "**Description:** say hello", "**Description:** die [[die]]", "**Description:** report [[report]]")
     listed = batch(world)
     assert [(one["file"], len(one["items"])) for one in listed] == [(FILE, 3)]

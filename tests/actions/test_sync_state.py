@@ -70,7 +70,9 @@ def be_agents(folder: Path) -> Path:
     return session
 
 
-def test_registry_deleted_and_rebuilt_from_its_state_files(world: RunWorld) -> None:  # S4.18 S4.19 S4.22 S4.23
+def test_registry_deleted_and_rebuilt_from_its_state_files(
+    world: RunWorld,
+) -> None:  # S4.18 S4.19 S4.22 S4.23 S4.24 S4.30
     world.repo.write("reports/priorities-2026-11-19.md", "# Priority 1\nsay hello\n# Priority 2\nfail [[die]]\n")
     for _ in range(2):
         world.imi(

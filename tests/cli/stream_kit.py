@@ -137,7 +137,10 @@ VERBS = {
     "notes done": Verb("notes done 1", NOTED, lambda world: _note(world, "done_at IS NOT NULL")),
     "item add": Verb("item add page", LOGIN, lambda world: _item(world, "title = 'page'")),
     "board": Verb("board", ITEM),
-    "batch": Verb("batch", LOGIN),
+    "batch": Verb("batch", LOGIN, lambda _: True),
+    "workspace watch": Verb("workspace watch .", LOGIN, status=1),  # it is none
+    "workspace unwatch": Verb("workspace unwatch .", LOGIN, status=1),
+    "workspace watched": Verb("workspace watched", LOGIN, lambda _: True),
     "sync-state": Verb("sync-state", LOGIN, status=1),  # there are no state files
     "item template": Verb(
         "item template tasks/x.json", LOGIN, lambda world: (world.trunk / "tasks" / "x.json").exists()
@@ -199,6 +202,9 @@ VERBS = {
     "agents describe": Verb(
         "agents describe a --role tester", CLAIMED, lambda world: bool(world.ask("SELECT 1 FROM agents"))
     ),
+    "agents forget": Verb("agents forget nothing", LOGIN, status=1),
+    "agents teams": Verb("agents teams", LOGIN),
+    "integrations": Verb("integrations", LOGIN),
     "hooks install": Verb("hooks install claude", ("(claude)",), _hooked),
     "hooks status": Verb("hooks status", ("(claude)",)),
     "hooks uninstall": Verb(

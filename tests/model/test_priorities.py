@@ -30,6 +30,9 @@ BLOCKS = """# Priority 1
 
 # Priority 4
 **Priority:** high
+
+# Priority 5
+Just say it. And more.
 """
 BOXES = """# Marketing Priority - Q1
 
@@ -55,10 +58,11 @@ def test_blocks_of_priorities() -> None:  # S4.14
         ("Faster start", "medium"),
         ("Priority 3", "low"),
         ("Priority 4", "high"),
+        ("Just say it", "low"),
     ]
     assert "sessions survive midnight" in found.items[0].text and "# Priority 9" in found.items[1].text
-    assert [one.number for one in found.items] == [1, 2, 3, 4]
-    assert len({one.sha256 for one in found.items}) == 4
+    assert [one.number for one in found.items] == [1, 2, 3, 4, 5]
+    assert len({one.sha256 for one in found.items}) == 5
 
 
 def test_boxes_under_a_priority_level() -> None:

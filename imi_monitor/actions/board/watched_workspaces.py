@@ -1,0 +1,307 @@
+"""Workspaces of other programs that imi watches: read without writing a byte there, recorded as sessions and items here.
+
+be-agents-service: `.compound-state/session-*/` and `agent-service.db`. universal_agent: `AGENT_RUN_WORKSPACES` with its run
+folders and `runtime_state.db`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from imi_monitor import host, paths
+from imi_monitor.model import foreign_run, state_file, times
+from imi_monitor.model.errors import ImiError, RegistryError
+from imi_monitor.model.foreign_run import ForeignRun
+from imi_monitor.model.state_file import AgentState, SessionFiles
+from imi_monitor.store import db, query, state_rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from imi_monitor.config import Settings
+
+BE_AGENTS, UNIVERSAL_AGENT = "be-agents-service", "universal_agent"
+_SERVICE_DB, _RUNTIME_DB = "agent-service.db", "runtime_state.db"
+_WORKSPACES = "AGENT_RUN_WORKSPACES"
+_LOGS = ("run.log", os.path.join("workbench_activity", "log.txt"))
+_ABOUT = ("mission.json", "run_manifest.json", "session_policy.json")
+_MOST_BYTES = 256 << 10
+_MOST_RUNS = 500
+_LIMITS = query.QueryLimits(seconds=5.0, rows=5000)
+
+
+@dataclass
+class WatchedWorkspace:
+    """What one folder holds. `problems`: parts that cannot be read, with the reason."""
+
+    folder: str
+    kind: str | None = None
+    sessions: list[SessionFiles] = field(default_factory=list)
+    runs: list[ForeignRun] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+# -- which ones -------------------------------------------------------------------------------------------------------
+
+
+def list_file() -> str:
+    return os.path.join(paths.data_dir(), "watched.json")
+
+
+def list_watched(configured: Iterable[str] = ()) -> list[str]:
+    """The folders that `imi workspace watch` and the settings name."""
+    try:
+        with open(list_file(), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        found = []
+    named = [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    return list(dict.fromkeys([*named, *(os.path.expanduser(one) for one in configured)]))
+
+
+def configured(settings: Settings) -> list[str]:
+    """The folders that the settings name."""
+    return settings.texts("watch.folders")
+
+
+def store_watched(folders: list[str]) -> None:
+    path = list_file()
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(folders, file, indent=1)
+    os.rename(temporary, path)
+
+
+def kind_of(folder: str) -> str | None:
+    """Whose workspace a folder is; None if it is none that imi knows."""
+    has = {name for name in (_WORKSPACES, _RUNTIME_DB, _SERVICE_DB, state_file.FOLDER) if _exists(folder, name)}
+    if {_WORKSPACES, _RUNTIME_DB} & has or os.path.basename(folder) == _WORKSPACES:
+        return UNIVERSAL_AGENT
+    if {_SERVICE_DB, state_file.FOLDER} & has or os.path.basename(folder) == state_file.FOLDER:
+        return BE_AGENTS
+    return None
+
+
+def _exists(folder: str, name: str) -> bool:
+    return os.path.exists(os.path.join(folder, name))
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read(folder: str) -> WatchedWorkspace:
+    """All that a folder holds; what cannot be read is a problem, not an error."""
+    found = WatchedWorkspace(folder, kind_of(folder))
+    if not os.path.isdir(folder):
+        found.problems.append("the folder is gone")
+    elif found.kind == BE_AGENTS:
+        _read_service(found)
+    elif found.kind == UNIVERSAL_AGENT:
+        _read_runs(found)
+    else:
+        found.problems.append("it is no workspace that imi knows")
+    return found
+
+
+def _read_service(found: WatchedWorkspace) -> None:
+    base = (
+        found.folder
+        if os.path.basename(found.folder) == state_file.FOLDER
+        else os.path.join(found.folder, state_file.FOLDER)
+    )
+    names: set[str] = set()
+    for name in _names(base)[-_MOST_RUNS:]:
+        folder = os.path.join(base, name)
+        if name.startswith("session-") and os.path.isdir(folder):
+            texts = {one.removesuffix(".json"): text for one in _names(folder) if (text := _text(folder, one, ".json"))}
+            found.sessions.append(state_file.read_session(name, texts))
+            found.problems += [f"{name}: {one}" for one in found.sessions[-1].problems]
+            names.add(name)
+    for place in (found.folder, base, os.path.join(found.folder, "data")):
+        path = os.path.join(place, _SERVICE_DB)
+        if os.path.exists(path):
+            found.sessions += [one for one in _service_rows(found, path) if one.name not in names]
+            return
+
+
+def _service_rows(found: WatchedWorkspace, path: str) -> list[SessionFiles]:
+    """The sessions of agent-service.db with their tasks, as state files would say them."""
+    tasks: dict[str, list[AgentState]] = {}
+    for row in _rows(found, path, "SELECT * FROM tasks"):
+        session = str(row.get("session_id"))
+        name = str(row.get("id")).removeprefix(f"task-{session}-")
+        status = state_file.item_status(row.get("status"))
+        error = row.get("error_message")
+        state = AgentState(
+            name,
+            status,
+            str(row.get("description") or "") or None,
+            str(error) if error else None,
+            _moment(row.get("started_at")),
+            _moment(row.get("completed_at")),
+            {},
+        )
+        tasks.setdefault(session, []).append(state)
+    made = []
+    for row in _rows(found, path, "SELECT * FROM sessions"):
+        name = str(row.get("id"))
+        plain = {
+            "status": row.get("status"),
+            "targetRepo": row.get("target_repo"),
+            "branchName": row.get("branch_name"),
+        }
+        plain |= {"priorityFile": row.get("priority_file"), "prUrl": row.get("pr_url")}
+        plain |= {"startTime": _moment(row.get("started_at")), "endTime": _moment(row.get("completed_at"))}
+        leader = state_file.read_session(name, {state_file.ORCHESTRATOR: json.dumps(plain, default=str)})
+        made.append(
+            SessionFiles(
+                name,
+                leader.repository,
+                leader.branch,
+                leader.source,
+                leader.pr_url,
+                leader.status,
+                leader.started_at,
+                leader.ended_at,
+                tuple(tasks.get(name, ())),
+            )
+        )
+    return made
+
+
+def _read_runs(found: WatchedWorkspace) -> None:
+    base = found.folder if not _exists(found.folder, _WORKSPACES) else os.path.join(found.folder, _WORKSPACES)
+    known: dict[str, dict[str, object]] = {}
+    path = os.path.join(base, _RUNTIME_DB)
+    if os.path.exists(path):
+        known = {str(row.get("run_id")): row for row in _rows(found, path, "SELECT * FROM runs ORDER BY created_at")}
+    for name in [one for one in _names(base) if foreign_run.is_run(one)][-_MOST_RUNS:]:
+        folder = os.path.join(base, name)
+        if not os.path.isdir(folder) or os.path.islink(folder):
+            continue
+        row = known.pop(name, None) or next(
+            (one for one in known.values() if name in str(one.get("run_spec_json"))), {}
+        )
+        known.pop(str(row.get("run_id")), None)
+        texts = {one: text for one in _ABOUT if (text := _text(folder, one, ""))}
+        logs = [os.path.join(folder, one) for one in _LOGS if os.path.isfile(os.path.join(folder, one))]
+        found.runs.append(
+            ForeignRun(
+                name,
+                folder,
+                foreign_run.status_of(row.get("status")),
+                foreign_run.moment_in(name) or _moment(row.get("created_at")),
+                _moment(row.get("updated_at")) or _modified(folder),
+                foreign_run.prompt_in(texts) or (str(row["last_job_prompt"]) if row.get("last_job_prompt") else None),
+                logs[0] if logs else None,
+            )
+        )
+    for name, row in known.items():
+        at = _moment(row.get("updated_at")) or times.stamp()
+        prompt = row.get("last_job_prompt")
+        status = foreign_run.status_of(row.get("status"))
+        begun = _moment(row.get("created_at"))
+        found.runs.append(ForeignRun(name, base, status, begun, at, str(prompt) if prompt else None, None))
+
+
+def _names(folder: str) -> list[str]:
+    with suppress(OSError):
+        return sorted(os.listdir(folder))
+    return []
+
+
+def _text(folder: str, name: str, ending: str) -> str | None:
+    """The text of a small plain file; None for anything else."""
+    if name.startswith(".") or not name.endswith(ending):
+        return None
+    with suppress(OSError):
+        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            info = os.fstat(handle)
+            if stat.S_ISREG(info.st_mode) and info.st_size <= _MOST_BYTES:
+                return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    return None
+
+
+def _rows(found: WatchedWorkspace, path: str, sql: str) -> list[dict[str, object]]:
+    try:
+        answer = query.ask(path, sql, own=False, limits=_LIMITS)
+    except ImiError as error:
+        found.problems.append(f"{os.path.basename(path)}: {error.sentence}")
+        return []
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+
+def _moment(value: object) -> str | None:
+    known = times.parse(value) if isinstance(value, str) else None
+    return None if known is None else times.stamp(known)
+
+
+def _modified(folder: str) -> str:
+    from datetime import UTC, datetime
+
+    newest = 0.0
+    for name in ("", *_LOGS):
+        with suppress(OSError):
+            newest = max(newest, os.stat(os.path.join(folder, name)).st_mtime)
+    return times.stamp(datetime.fromtimestamp(newest, UTC))
+
+
+# -- recording --------------------------------------------------------------------------------------------------------
+
+
+def record(connection: sqlite3.Connection, found: WatchedWorkspace) -> tuple[int, int]:
+    """Record sessions and items in the registry; returns how many have changed."""
+
+    def put(inner: sqlite3.Connection) -> tuple[int, int]:
+        sessions = items = 0
+        for one in found.sessions:
+            done = state_rows.store(inner, one, found.folder, None)
+            sessions += done.sessions
+            items += done.items
+        for run in found.runs:
+            sessions += state_rows.store_session(inner, _row(run))
+        return sessions, items
+
+    return db.transact(connection, put)
+
+
+def _row(run: ForeignRun) -> dict[str, object]:
+    over = run.status in foreign_run.OVER
+    return {
+        "id": f"{UNIVERSAL_AGENT}:{state_rows.text(run.name, 200)}",
+        "host": host.hostname(),
+        "cli": UNIVERSAL_AGENT,
+        "agent_id": UNIVERSAL_AGENT,
+        "status": run.status,
+        "status_at": run.updated_at,
+        "cwd": state_rows.text(run.folder, 1000),
+        "prompt": state_rows.text(run.prompt),
+        "metadata": json.dumps({"folder": state_rows.text(run.folder, 1000), "log": state_rows.text(run.log, 1000)}),
+        "started_at": run.started_at,
+        "ended_at": run.updated_at if over else None,
+        "created_at": run.started_at or run.updated_at,
+        "updated_at": run.updated_at,
+    }
+
+
+def refresh(connection: sqlite3.Connection, folders: Iterable[str]) -> list[WatchedWorkspace]:
+    """Read these folders and record what is new."""
+    made = []
+    for folder in folders:
+        found = read(folder)
+        try:
+            record(connection, found)
+        except RegistryError:
+            raise
+        except (ImiError, ValueError, OverflowError) as error:
+            found.problems.append(str(error))
+        made.append(found)
+    return made
