@@ -21,13 +21,14 @@ KIND = "zellij"
 _SHELLS = frozenset(("sh", "bash", "zsh", "fish", "dash", "ksh", "nu"))
 _BARS = ("tab-bar", "status-bar")
 _READ_SECONDS = 1.0
+_EMPTY_ANSWERS, _EMPTY_PAUSE = 10, 0.05
 _ASIDE = ("is_plugin", "is_floating", "is_suppressed")  # panes that are not part of the arrangement
 
 
 def capture(session: str, *, commands: bool) -> TerminalLayout:
     """The tabs of a running session; with `commands` the command lines of their programs, redacted."""
-    panes = zellij.parse_rows(_act(session, "list-panes", "--json", "--all"))
-    tabs = zellij.parse_rows(_act(session, "list-tabs", "--json", "--all"))
+    panes = _rows(session, "list-panes")
+    tabs = _rows(session, "list-tabs")
     active = {tab.get("tab_id") for tab in tabs if tab.get("active") is True}
     found: dict[int, list[dict[str, Any]]] = {}
     for pane in panes:
@@ -167,6 +168,16 @@ def _pane(row: Mapping[str, Any], commands: bool) -> LayoutPane:
         row.get("is_focused") is True,
         rectangle,  # type: ignore[arg-type]
     )
+
+
+def _rows(session: str, question: str) -> list[dict[str, Any]]:
+    """The rows of a list that is never empty; right after a change the answer may be, and then it is asked again."""
+    for _ in range(_EMPTY_ANSWERS):
+        rows = zellij.parse_rows(_act(session, question, "--json", "--all"))
+        if rows:
+            return rows
+        time.sleep(_EMPTY_PAUSE)
+    raise Refused(f"zellij gives no answer to {question}: try again", code="no-answer")
 
 
 def _act(session: str, *words: str) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.mux import multiplexer
+from imi_monitor.fast.frozen_dataclass import replace
+from imi_monitor.mux import multiplexer, zellij_layout
 from imi_monitor.mux.tab_states import TabStates
 from tests.mux.test_multiplexer import agent_at
 from tests.mux.zellij_kit import MISSING, WHY, ZellijSession, touch, zellij_session
@@ -95,3 +96,28 @@ def test_a_dashboard_that_was_killed_leaves_names_that_the_next_one_corrects(
     zellij.until(lambda: "◆ feat-api" in zellij.tab_names())
     TabStates("zellij").show({"feat-api": ""})
     zellij.until(lambda: zellij.tab_names() == ["Tab #1", "feat-api"])
+
+
+def test_tabs_and_panes_are_captured_and_built_again_with_programs_held(zellij: ZellijSession, tmp_path: Path) -> None:
+    """A program waits behind Enter; folders and the arrangement are the same."""
+    layout = tmp_path / "work.kdl"
+    layout.write_text(
+        f'layout {{\n tab name="work" {{\n  pane split_direction="vertical" {{\n   pane cwd="{tmp_path}"\n'
+        '   pane size="30%" command="sleep" {\n    args "300"\n   }\n  }\n }\n}\n'
+    )
+    zellij.ask("new-tab", "--layout", str(layout))
+    zellij.until(lambda: "sleep" in str(zellij.panes()))
+    zellij.until(lambda: any(pane.get("pane_cwd") == str(tmp_path) for pane in zellij.panes()))
+    found = zellij_layout.capture("one", commands=True)
+    work = next(tab for tab in found.tabs if tab.name == "work")
+    assert [(pane.program, pane.command) for pane in work.panes] == [("", ""), ("sleep", "sleep 300")], work
+    again = replace(found, tabs=(replace(work, name="again"),))
+    assert zellij_layout.rebuild(again, "one") == []
+    zellij.until(lambda: sum(pane["tab_name"] == "again" for pane in zellij.panes()) == 2)
+    held = [pane for pane in zellij.panes() if pane["tab_name"] == "again" and pane["is_held"]]
+    assert len(held) == 1 and "sleep" in str(held[0]["terminal_command"])
+    made = next(tab for tab in zellij_layout.capture("one", commands=False).tabs if tab.name == "again")
+    assert [pane.rectangle[2] for pane in made.panes] == pytest.approx(
+        [pane.rectangle[2] for pane in work.panes], abs=2
+    )
+    assert not any(pane.command for pane in made.panes)

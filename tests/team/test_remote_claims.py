@@ -78,6 +78,7 @@ def test_a_claim_is_asked_granted_renewed_verified_and_released(pair: Pair) -> N
     assert (done.data["host"], done.data["worktree_name"], done.data["how"]) == ("right", "fix-1", "granted")
     assert owner(right, "fix-1") == "claude-1@left"
     assert left.imi("verify-lock", "right:fix-1", "--agent", "claude-1").code == 0
+    assert "on another machine: right:fix-1  claude-1, certain for" in left.imi("claims").out
     assert left.imi("verify-lock", "right:fix-1", "--agent", "claude-2").code == 1
     assert right.imi("release", "fix-1", "--agent", "claude-1").code == 1, "an agent of that name here is another one"
     held = left.imi("claim", "right:fix-1", "--agent", "claude-2")

@@ -10,7 +10,7 @@ from imi_monitor.model.attempt import NEXT_TASK
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.styled_text import MUTED, NAME, styled
 from imi_monitor.model.text import safe
-from imi_monitor.store import claim_history, claim_queue, claims
+from imi_monitor.store import claim_history, claim_queue, claims, remote_claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,24 @@ class ClaimsAction(Action):
         several = len({claim.repo_name for claim in found}) > 1
         rows = [_columns(claim, waiting, several) for claim in found]
         lines = table(_CLAIM, rows, status_action.terminal_width()) or ["nothing is claimed"]
-        return Outcome(lines, {"claims": entries, "count": len(entries)})
+        elsewhere = remote_claims.list_open(context.connection)
+        lines += [
+            f"on another machine: {safe(one.label)}:{safe(one.worktree_name)}  {safe(one.agent_id)},"
+            f" certain for {times.age(one.seconds_left)}"
+            for one in elsewhere
+        ]
+        data = [
+            {
+                "host": one.label,
+                "repo": one.repo,
+                "worktree_name": one.worktree_name,
+                "agent_id": one.agent_id,
+                "epoch": one.epoch,
+                "seconds_left": round(one.seconds_left, 1),
+            }
+            for one in elsewhere
+        ]
+        return Outcome(lines, {"claims": entries, "count": len(entries), "elsewhere": data})
 
 
 class QueueAction(Action):
