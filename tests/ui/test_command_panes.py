@@ -92,7 +92,7 @@ def test_without_commands_the_menu_says_how_to_declare_one(repo: Repo) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 1)
         await pilot.press("!")
         await wait_until(pilot, lambda: any("[commands]" in one for one in toasts(app)))
-        await pilot.press("a", "end")
+        await pilot.press("a")
         await wait_until(pilot, lambda: "Commands…" in screen_text(app))
 
     run_dashboard(repo, play)

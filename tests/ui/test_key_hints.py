@@ -31,7 +31,7 @@ def default_keys() -> Iterator[None]:
         ("no worktrees yet: `imi feat NAME` makes one", "no worktrees yet: n makes one"),
         ("use `imi review NUMBER`", "press v"),
         ("`imi start claude --prompt TEXT` starts one", "> starts one"),
-        ("`imi resume r1` takes it up", "Resume (a) takes it up"),
+        ("`imi push x` does that", "Push (a) does that"),
         ("correct it (`imi config servers.redis_url`)", "correct it (`imi config servers.redis_url`)"),
         (
             "`imi agents describe AGENT --team NAME` gives it one",
