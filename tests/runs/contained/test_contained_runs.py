@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from imi_monitor import host
+from imi_monitor.model.errors import Refused
 from imi_monitor.runs.contained import request_folder, workspace_end
 from imi_monitor.store import contained_work, db, runs
 from tests.helpers import ROOT, wait_for
+from tests.limits import LIMIT
 from tests.runs.run_kit import RunWorld, family, has_ended, kill_followers, registry
 from tests.runs.walls.test_escapes import find_wall
 
@@ -94,6 +100,59 @@ def test_a_keeper_that_gets_a_signal_leaves_no_child_and_the_next_start_cleans(
     wait_for(lambda: not place.exists())
     assert world.run(ident)["status"] in ("crashed", "failed", "cancelled")
     assert world.imi("claims", "--json").data["claims"] == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_a_signal_at_any_moment_leaves_nothing_behind(
+    world: RunWorld, place: Path, tmp_path: Path, number: int
+) -> None:
+    """Twenty moments of a start, the work, a delivery and the end; S1.13 S1.14."""
+    out = tmp_path / "out"
+    out.mkdir()
+    words = (
+        "start",
+        "claude",
+        "--contained",
+        "default",
+        "--deliver",
+        f"report.md={out}/",
+        "--prompt",
+        "[[draft]] [[slow]]",
+    )
+    for moment in range(20):
+        starter = subprocess.Popen(
+            [sys.executable, "-m", "imi_monitor", *words], cwd=world.tree.path, stdout=subprocess.DEVNULL
+        )
+        time.sleep(moment * 0.08)  # the moment is what varies
+        launches = Path(os.environ["HOME"], ".local", "state", "imi", "runs")
+        births = sorted(launches.glob("*/born.json"), key=lambda one: one.stat().st_mtime) if launches.exists() else []
+        keeper = int(json.loads(births[-1].read_text())["keeper"]) if births else starter.pid
+        if keeper != starter.pid and host.start_time(keeper) is None:
+            keeper = starter.pid  # the keeper of this start is not born yet
+        with suppress(ProcessLookupError):
+            os.kill(keeper, number)
+        starter.wait(timeout=LIMIT)
+        rows = world.imi("runs", "--json").data["runs"]
+        for one in rows:
+            if one["ended_at"] is None:
+                world.imi("stop", one["id"])
+        wait_for(lambda rows=rows: not any(family(one["id"]) for one in rows))
+        world.imi("workspace", "list")
+        wait_for(lambda: all(one["ended_at"] for one in world.imi("runs", "--json").data["runs"]))
+        assert world.imi("claims", "--json").data["claims"] == []
+        assert not [path for path in out.iterdir() if path.name.startswith(".")], "no half file"
+        if place.exists() and state_of(place, world) == "active":
+            with suppress(Refused):
+                wait_for(lambda: not place.exists() or state_of(place, world) != "active" or bool(_waiting(world)))
+        for one in _waiting(world):
+            world.imi("workspace", "clean", "--drop-deliveries")
+            assert one
+
+
+def _waiting(world: RunWorld) -> list[str]:
+    rows = world.imi("workspace", "list", "--json").data["workspaces"]
+    return [name for row in rows if row["state"] == "active" for name in row["waiting"]]
 
 
 def test_a_crash_in_the_middle_of_the_clean_up_is_completed(
