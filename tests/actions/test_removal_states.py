@@ -288,6 +288,10 @@ def test_each_state_is_refused_for_its_reasons(
     with pytest.raises(Refused) as refused:
         remove(repo, "feat-x")
     assert told(refused.value) == reasons
+    named = [
+        reason["sentence"] for reason in (refused.value.data or {})["reasons"] if "submodule" in reason["sentence"]
+    ]  # type: ignore[attr-defined]
+    assert named == []  # this worktree has none
     assert_same(fingerprint(repo, tree.path), before)
 
 
