@@ -295,6 +295,16 @@ def test_each_state_is_refused_for_its_reasons(
     assert_same(fingerprint(repo, tree.path), before)
 
 
+def test_removal_names_what_the_repository_keeps(repo: Repo) -> None:
+    """A stash and commits belong to the repository: a removal is not refused for them, and its dry run names them."""
+    tree = made(repo, stashed)
+    tree.write("new.txt", "x\n")
+    tree.commit("only here")
+    lines = "\n".join(remove(repo, "feat-x", dry_run=True).lines)
+    assert "note: 1 stash entry made here" in lines
+    assert "note: 1 commit not in main; branch feat/x is kept" in lines
+
+
 def told(refused: Refused) -> set[str]:
     reasons: Any = (refused.data or {})["reasons"]
     return {reason["code"] for reason in reasons if reason["override"] != "none"}
