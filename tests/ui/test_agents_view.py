@@ -255,7 +255,7 @@ def test_keymap_settings_apply_in_agent_views() -> None:
         await pilot.press("w", "space")
         await pilot.pause()
         assert isinstance(app.screen, AgentsView) and chosen(app) == "codex:asks", "these keys are others now"
-        assert "^g Peek" in screen_text(app).splitlines()[-1], "the key that is shown is the one that does it"
+        assert "ctrl+g Peek" in screen_text(app).splitlines()[-1], "the key that is shown is the one that does it"
         await pilot.press("W")
         await wait_until(pilot, lambda: chosen(app) == made.ASKS.id)
         await pilot.press("ctrl+g")
