@@ -6,7 +6,17 @@ import pytest
 
 from tests.helpers import ROOT
 
-CALLED_BY_NAME = ("on_*", "_on_*", "do_*", "action_*", "watch_*", "key_*", "validate_*", "compose", "get_default_screen")
+CALLED_BY_NAME = (
+    "on_*",
+    "_on_*",
+    "do_*",
+    "action_*",
+    "watch_*",
+    "key_*",
+    "validate_*",
+    "compose",
+    "get_default_screen",
+)
 USED_ELSEWHERE = {
     "measure_requested": "the program of the process that measures folders",
     "redirect_request": "urllib calls it",

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 _TIMEOUT = 120.0
 
 
-def has_staged(git: Git) -> bool:
-    return git.run("diff", "--cached", "--quiet", "--ignore-submodules=none", "--", ok=(0, 1)).returncode == 1
-
-
 def commit_staged(git: Git, message: str) -> str:
     """Commit the index and return the commit's id. Hooks run only in a trusted repository."""
     signature = read_signature()

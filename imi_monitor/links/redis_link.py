@@ -97,9 +97,6 @@ class RedisLink:
         found: list[str | None] = await _cancellable(self._client.hmget(key, list(fields)))
         return found
 
-    async def set_field(self, key: str, field: str, value: str) -> None:
-        await _cancellable(self._client.hset(key, field, value))
-
     async def renew(self, key: str, seconds: int) -> bool:
         """Let the key live so long from now; False if it is gone."""
         return bool(await _cancellable(self._client.expire(key, seconds)))

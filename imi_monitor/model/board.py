@@ -66,11 +66,6 @@ def priority_of(word: str) -> str | None:
     return plain if plain in PRIORITIES else _SYNONYMS.get(plain)
 
 
-def rank_of(priority: str) -> int:
-    """Return 0 for the highest priority; an unknown one counts as medium."""
-    return PRIORITIES.index(priority if priority in PRIORITIES else MEDIUM)
-
-
 def slug(title: str, most: int = 40) -> str:
     """Return a title as the name of a worktree: lower case letters, digits and dashes; empty if nothing of it fits."""
     from unicodedata import normalize
