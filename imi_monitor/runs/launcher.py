@@ -157,13 +157,10 @@ def adopt(connection: sqlite3.Connection, row: RunRow, born: Birth) -> None:
     """Record that the agent runs, bind its claim to its process, and send what it is to get first."""
     db.transact(connection, _mark_alive, row, born)
     job_log.write_about(db.read(connection, runs.by_id, row.id) or row)
-    folder, provider = launch_folder.folder_of(row.id), providers.by_name(row.program)
     if row.way == WINDOW:
         return
-    launch = provider.start(spec_of(row, folder.prompt()))
     try:
-        folder.send_next(lambda sent: [] if sent else list(launch.opening))
-        _greet(row, folder)
+        _greet(row, launch_folder.folder_of(row.id))
     except Refused:
         return  # it ended at once: its output and its exit say why
 
@@ -176,7 +173,10 @@ def _greet(row: RunRow, folder: LaunchFolder) -> None:
 
 
 def greet(row: RunRow, folder: LaunchFolder) -> bool:
-    """Send the next message before the prompt is under way, if it can be sent now; whether nothing is left to send."""
+    """Send the next message before the prompt is under way, if it can be sent now; whether nothing is left to send.
+
+    The first ones are the provider's opening, also where the starter died before it sent them.
+    """
     provider = providers.by_name(row.program)
     reader = provider.reader(row.way)
     position = 0
@@ -184,10 +184,14 @@ def greet(row: RunRow, folder: LaunchFolder) -> bool:
         reader.add(line, position, row.created_at)
         position += len(line) + 1
     spec = spec_of(row, folder.prompt())
+    opening = list(provider.start(spec).opening)
     waits = False
 
     def choose(sent: list[dict[str, object]]) -> list[dict[str, object]]:
         nonlocal waits
+        if opening and not sent:
+            waits = True
+            return opening
         messages = provider.greet(reader, sent, spec)
         waits = messages == [] and reader.state is None
         return messages or []

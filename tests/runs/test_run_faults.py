@@ -46,6 +46,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "place": (runs, "take_next"),
     "keeper": (ways, "start"),
     "alive": (launcher, "_mark_alive"),
+    "first message": (LaunchFolder, "send_next"),
     "greeting": (launcher, "_greet"),
     "follower": (follower_process, "ensure"),
 }
@@ -89,6 +90,8 @@ def check(world: RunWorld) -> None:
     for row in rows:
         assert (row["shown_state"] == "idle") == bool(family(row["id"])), row
         assert os.path.isdir(row["folder"])
+        if row["shown_state"] == "idle":  # it got its prompt, also where its starter died before it was sent
+            wait_for(lambda: "Hello." in Path(row["job_log"]).read_text())  # noqa: B023
     made = world.repo.path.parent / "app.worktrees" / "feat-login"
     assert made.exists() == any(row["ended_at"] is None and row["cwd"] == str(made) for row in rows)
     assert made.exists() == bool(world.repo.git("branch", "--list", "feat/login"))
