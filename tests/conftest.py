@@ -107,6 +107,7 @@ def own_home(tmp_path: Path, path_without_gh: str, monkeypatch: pytest.MonkeyPat
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", path_without_gh)
+    monkeypatch.setenv("DENKER_MEMORY_DATA_PATH", str(tmp_path / "denker" / "memory"))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")

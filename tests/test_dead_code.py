@@ -21,7 +21,6 @@ USED_ELSEWHERE = {
     "measure_requested": "the program of the process that measures folders",
     "redirect_request": "urllib calls it",
     "Reducer": "the bound of a type variable, whose name is a text",
-    "rebuild": "called by its name, which the parent process sends",
     "read_first_snapshot": "called by its name, in the process beside the start",
     "__init_subclass__": "Python calls it",
     "get_driver_class": "Textual calls it",

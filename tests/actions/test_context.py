@@ -80,6 +80,9 @@ def test_a_context_survives_the_death_of_its_terminal(  # S2.26 S2.27
 
 def test_a_context_can_be_dismissed(repo: Repo, tmux: RunTmux, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     imi("intent", "later", cwd=repo.path)
+    wait_for(
+        lambda: imi("context", "show", "--json", cwd=repo.path).data["context"]["panes"]
+    )  # saved in the background
     kill(tmux)
     with tmux_server(tmp_path, monkeypatch):
         assert imi("context", "resume", "--dismiss", cwd=repo.path).code == 0

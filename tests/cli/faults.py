@@ -49,6 +49,7 @@ class World:
             **os.environ,
             "HOME": str(home),
             "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
+            "DENKER_MEMORY_DATA_PATH": str(self.root / "denker" / "memory"),
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
         }

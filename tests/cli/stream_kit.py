@@ -99,6 +99,15 @@ def _item(world: World, state: str) -> bool:
     return bool(world.ask(f"SELECT 1 FROM items WHERE {state}"))
 
 
+def _served(world: World) -> bool:
+    settings = world.root / "home" / ".claude.json"
+    return settings.exists() and "imi" in settings.read_text()
+
+
+def _workspace(world: World) -> Path:
+    return world.root / "denker" / "workspace" / "default"
+
+
 LOGIN = ("feat login",)
 ITEM = (*LOGIN, "item add page")
 CHANGED = (*LOGIN, "(change)")
@@ -229,6 +238,46 @@ VERBS = {
             "checkpoints 7",
         )
     },
+    **{
+        verb.rsplit(" ", 1)[0]: Verb(verb, LOGIN, status=1)  # there is no such run, workspace or team
+        for verb in (
+            "runs archive 7",
+            "runs restore 7",
+            "compare 7",
+            "keep login",
+            "file read a",
+            "file find a",
+            "workspace archive nothing",
+            "workspace clean nothing",
+            "workspace restore nothing",
+            "workspace show nothing",
+        )
+    },
+    "file list": Verb("file list", LOGIN, status=1),
+    "file research": Verb("file research", LOGIN, status=1),
+    "file edit": Verb("file edit a --old x --new y", LOGIN, status=1),
+    "file deliver": Verb("file deliver a b", LOGIN, status=1),
+    "file write": Verb("file write a --content x", LOGIN, lambda world: _workspace(world).joinpath("a").is_file()),
+    "file history": Verb("file history", LOGIN),
+    "workspace list": Verb("workspace list", LOGIN),
+    "workspace migrate": Verb("workspace migrate", LOGIN, lambda _: True),
+    "workspace purge": Verb("workspace purge", LOGIN, lambda _: True),
+    "where": Verb("where", LOGIN),
+    "overview": Verb("overview", LOGIN),
+    "history": Verb("history nothing", LOGIN),
+    "archive": Verb("archive", LOGIN),
+    "reserve": Verb("reserve branch feat/x", LOGIN, status=1),
+    "intent": Verb("intent ship", LOGIN, lambda world: _note(world, "kind = 'intent'")),
+    "milestone": Verb("milestone reached", LOGIN, lambda world: _note(world, "kind = 'milestone'")),
+    "note": Verb("note learned", LOGIN, lambda world: _note(world, "kind = 'lesson'")),
+    "context list": Verb("context list", LOGIN),
+    "context show": Verb("context show", LOGIN),
+    "context save": Verb("context save", LOGIN, status=1),
+    "context resume": Verb("context resume", LOGIN, status=1),
+    "mcp": Verb("mcp", LOGIN, lambda _: True),
+    "mcp install": Verb("mcp install claude", ("(claude)",), _served),
+    "mcp status": Verb("mcp status", ("(claude)",)),
+    "mcp uninstall": Verb("mcp uninstall claude", ("(claude)", "mcp install claude"), lambda world: not _served(world)),
     "trust": Verb("trust", LOGIN, lambda world: bool(world.ask("SELECT 1 FROM trust"))),
     "doctor": Verb("doctor", LOGIN),
     "disk": Verb("disk", LOGIN),

@@ -24,12 +24,12 @@ from tests.team.home_kit import TeamHome
 
 
 class Pair:
-    """Two homes that publish and answer; `right` has the worktrees fix-1 to fix-5."""
+    """Two homes that publish and answer; `right` has the worktrees fix-1 to fix-6."""
 
     def __init__(self, folder: Path, server: RedisServer) -> None:
         self.folder, self.server = folder / "homes", server
         self.left, self.right = self.home("left"), self.home("right")
-        for number in range(1, 6):
+        for number in range(1, 7):
             self.right.repo.worktree(f"fix-{number}")
 
     def home(self, name: str) -> TeamHome:
@@ -51,7 +51,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         patch.setenv("HOME", str(folder))
         made = Pair(folder, server)
         with made.left.process("serve"), made.right.process("serve"):
-            wait_for(lambda: "fix-5" in made.left.imi("list", "--all-hosts").out)
+            wait_for(lambda: "fix-6" in made.left.imi("list", "--all-hosts").out)
             yield made
 
 
@@ -87,9 +87,13 @@ def test_a_claim_is_asked_granted_renewed_verified_and_released(pair: Pair) -> N
     assert local.code == 1 and "claude-1@left" in local.err
     again = left.imi("claim", "right:fix-1", "--agent", "claude-1", "--json")
     assert (again.data["how"], again.data["epoch"]) == ("renewed", done.data["epoch"])
-    left_over = seconds_left(left, "right:fix-1")
-    wait_for(lambda: seconds_left(left, "right:fix-1") < left_over)
-    wait_for(lambda: seconds_left(left, "right:fix-1") > left_over)
+    left_over = [seconds_left(left, "right:fix-1")]
+
+    def is_renewed() -> bool:
+        left_over.append(seconds_left(left, "right:fix-1"))
+        return left_over[-1] > left_over[-2]
+
+    wait_for(is_renewed)
     assert owner(right, "fix-1") == "claude-1@left"
     other = left.imi("release", "right:fix-1", "--agent", "claude-2")
     assert other.code == 1 and "not by claude-2" in other.err
@@ -150,20 +154,20 @@ def test_a_waiter_that_is_interrupted_leaves_the_line(pair: Pair) -> None:
 
 def test_the_dashboard_asks_waits_and_shows_the_answer(pair: Pair) -> None:
     left, right = pair.left, pair.right
-    assert right.imi("claim", "fix-4", "--agent", "first").code == 0
+    assert right.imi("claim", "fix-6", "--agent", "first").code == 0
     with left.dashboard() as terminal:
-        terminal.until(b"fix-4")
-        terminal.send(b"/fix-4\r")
-        terminal.until(b"fix-4")
+        terminal.until(b"fix-6")
+        terminal.send(b"/fix-6\r")
+        terminal.until(b"fix-6")
         terminal.send(b"c")
         terminal.until(b"has been held by first")
         terminal.send(b"\x1b")
-        assert right.imi("release", "fix-4", "--agent", "first").code == 0
+        assert right.imi("release", "fix-6", "--agent", "first").code == 0
         wait_for(lambda: "first" not in left.imi("list", "--all-hosts").out)
         terminal.send(b"c")
         terminal.until(b"that machine decides")
         terminal.send(b"\r")
-        wait_for(lambda: owner(right, "fix-4") == "human:ada@left")
+        wait_for(lambda: owner(right, "fix-6") == "human:ada@left")
         terminal.until(b"is claimed by human:ada")
         terminal.send(b"\x1bqq")
 

@@ -105,11 +105,23 @@ def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> str:
     if not picture.real:
         return asyncio.run(_take(picture, picture.world(), no_context))
     there = shop()
+    monkeypatch.setenv("PATH", f"{_agent_programs(there.world.folder)}:/usr/bin:/bin")  # whatever is installed here
     monkeypatch.setattr(command_log, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setenv("HOME", there.world.folder)
     monkeypatch.chdir(there.world.trunk)
     world = there.snapshot if picture.dressed is None else picture.dressed(there.snapshot)
     return there.named(asyncio.run(_take(picture, world, there.open_context)))
+
+
+def _agent_programs(folder: str) -> str:
+    """A folder of two agent programs that do nothing, in place of those of this machine."""
+    made = os.path.join(folder, "agent-programs")
+    os.makedirs(made, exist_ok=True)
+    for name in ("claude", "codex"):
+        with open(os.path.join(made, name), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n")
+        os.chmod(file.name, 0o755)
+    return made
 
 
 def _with_sessions(picture: Picture) -> str:
@@ -145,6 +157,7 @@ def toured(tour: Tour, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pictur
     stand_still(monkeypatch)
     if tour.real:
         there = shop()
+        monkeypatch.setenv("PATH", f"{_agent_programs(there.world.folder)}:/usr/bin:/bin")
         monkeypatch.setenv("HOME", there.world.folder)
         monkeypatch.chdir(there.world.trunk)
         found = asyncio.run(_tour(tour, there.snapshot, there.open_context))

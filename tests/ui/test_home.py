@@ -501,7 +501,7 @@ def test_failing_source_is_shown_until_it_works_again(repo: Repo) -> None:
             pilot, lambda: "git status of feat-api" in screen_text(app) and "stale" in screen_text(app).splitlines()[0]
         )
         await pilot.click("#trouble", offset=(5, 0))
-        await wait_until(pilot, lambda: "1 thing that cannot be read now" in screen_text(app))
+        await wait_until(pilot, lambda: "1 thing that cannot be read or delivered now" in screen_text(app))
         await pilot.press("escape")
         index.write_bytes(kept)
         await pilot.press("r")

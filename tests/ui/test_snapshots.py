@@ -82,7 +82,7 @@ PICTURES = [
     Picture("view-60-hosts", sample_team.team, size=NARROW, keys=("C",)),
     Picture("view-hosts-twenty", sample_team.large_team, size=MIDDLE, keys=("C",)),
     Picture("view-collisions-team", sample_team.team, keys=("x",)),
-    Picture("palette-60", size=NARROW, keys=("colon", *"rem")),
+    Picture("palette-search-60", size=NARROW, keys=("colon", *"rem")),
     Picture("home-small", size=(38, 11)),
     # the demonstration as it is after some twenty minutes: the picture of the README
     Picture("home-demo", real=True, dressed=sample_agents.demo),

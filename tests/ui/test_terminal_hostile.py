@@ -96,6 +96,7 @@ def screens() -> list[tuple[str, tuple[str, ...]]]:
     found += [(f"view {view['word']}", (view["key"], "down", "enter")) for view in VIEWS]
     found += [(f"dialog {action.words[0]}", (action.key,)) for action in actions.all_actions() if action.key]
     found += [
+        ("files of batches", ("B", "f", "down")),
         ("peek", ("1", "space", "right")),
         ("chosen agent", ("3", "down", "space")),
         ("chosen one explained", ("3", "E", "end")),

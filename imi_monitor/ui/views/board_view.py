@@ -154,8 +154,8 @@ class BoardView(FilteredView):
         agents: dict[str, Agent],
         now: datetime,
     ) -> list[ListRow]:
-        if self._failed is not None and number == self._column:
-            return [message_row(cells.failure(self._failed))]
+        if self._failed is not None:  # the title has the reason where the columns are narrow
+            return [] if self._is_wide else [message_row(cells.failure(self._failed))]
         if self._data is None:
             return [message_row("looking…")]
         rows = []
@@ -178,6 +178,8 @@ class BoardView(FilteredView):
         self._draw(times.now())
 
     def _title(self, held: Sequence[Sequence[board_card.Item]]) -> Content:
+        if self._is_wide and self._failed is not None:
+            return Content.styled("Board  ", "bold").append(cells.failure(self._failed))
         if self._is_wide:
             total = sum(map(len, held))
             done = len(held[board.column_of(board.COMPLETED)])
