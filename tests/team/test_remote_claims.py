@@ -154,16 +154,16 @@ def test_a_waiter_that_is_interrupted_leaves_the_line(pair: Pair) -> None:
 
 def test_the_dashboard_asks_waits_and_shows_the_answer(pair: Pair) -> None:
     left, right = pair.left, pair.right
-    assert right.imi("claim", "fix-6", "--agent", "first").code == 0
+    assert right.imi("claim", "fix-6", "--agent", "keeper").code == 0
     with left.dashboard() as terminal:
         terminal.until(b"fix-6")
         terminal.send(b"/fix-6\r")
         terminal.until(b"fix-6")
         terminal.send(b"c")
-        terminal.until(b"has been held by first")
+        terminal.until(b"has been held by keeper")
         terminal.send(b"\x1b")
-        assert right.imi("release", "fix-6", "--agent", "first").code == 0
-        wait_for(lambda: "first" not in left.imi("list", "--all-hosts").out)
+        assert right.imi("release", "fix-6", "--agent", "keeper").code == 0
+        wait_for(lambda: "keeper" not in left.imi("list", "--all-hosts").out)
         terminal.send(b"c")
         terminal.until(b"that machine decides")
         terminal.send(b"\r")
