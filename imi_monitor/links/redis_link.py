@@ -68,6 +68,9 @@ class RedisLink:
 
     async def close(self) -> None:
         await self._client.aclose()
+        pool = getattr(self._client, "connection_pool", None)  # a cluster has none
+        for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
+            await sentinel.aclose()  # the client leaves these open
 
     async def check_server(self) -> str | None:
         """Raise ServerUnfit for a server that cannot be used; returns a warning about its settings, if there is one."""

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,8 @@ def kill_followers() -> None:
     import signal
 
     for pid in _followers():
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended meanwhile
+            os.kill(pid, signal.SIGKILL)
 
 
 def _followers() -> list[int]:
