@@ -197,13 +197,13 @@ def _definition(name: str, text: str) -> FileItems:
     kind = _word(found.get("type"))
     priority = board.priority_of(_word(found.get("priority")) or "") or board.MEDIUM
     title = next((word for key in ("title", "name") if (word := _word(found.get(key)))), _stem(name))
-    for_whom = _word(found.get("target_audience"))
+    audience = _word(found.get("target_audience"))
     given = found.get("deliverables")
     wanted = given if isinstance(given, list) and given else [None]
     items = []
     for number, one in enumerate(wanted[:MOST_ITEMS], 1):
         named = _deliverable(one) or title
-        shown = f"{named} for {for_whom}" if for_whom else named
+        shown = f"{named} for {audience}" if audience else named
         items.append(_item(number, shown, _definition_text(found, one), priority, kind))
     return FileItems(tuple(items), title, kind=kind)
 

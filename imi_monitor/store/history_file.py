@@ -270,12 +270,7 @@ def _add(connection: sqlite3.Connection, one: HistoryEntry, index: bool) -> bool
 
 def _stored(words: str) -> str:
     """The words as they can be stored: no NUL, valid UTF-8, cut to size."""
-    raw = words.replace("\0", " ").encode("utf-8", "replace")
-    return (
-        words.replace("\0", " ")
-        if len(raw) <= MOST_WORDS and b"?" not in raw
-        else raw[:MOST_WORDS].decode("utf-8", "ignore")
-    )
+    return words.replace("\0", " ").encode("utf-8", "replace")[:MOST_WORDS].decode("utf-8", "ignore")
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
