@@ -24,6 +24,7 @@ from imi_monitor.runs import (
     run_end,
     run_folder,
     run_upkeep,
+    run_wall,
     state_files,
     ways,
 )
@@ -49,6 +50,8 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
     try:
         env = plan.environment(made)
         folder.make(_launch(connection, plan, made, env), env, plan.spec.prompt, plan.files())
+        if plan.wall is not None:
+            plan.wall.protect()
         run_folder.make(made, folder.file("out"))
         if plan.contained is not None:
             os.mkdir(os.path.join(made, REQUESTS), 0o700)
@@ -80,6 +83,7 @@ def _launch(connection: sqlite3.Connection, plan: RunPlan, made: str, env: Mappi
 
 
 def _remove(folder: LaunchFolder, made: str) -> None:
+    run_wall.forget(folder)
     folder.remove()
     run_folder.remove_unused(made)
 

@@ -34,7 +34,7 @@ def settle(connection: sqlite3.Connection, row: RunRow, reports: ReportObserver 
     job_log.end(over, folder.error_lines(_MOST_ERRORS))
     state_files.write_run(connection, over)
     run_claim.mirror(connection, over)
-    run_wall.report_moved(connection, over)
+    run_wall.settle(connection, over)
     RequestFolder(over).look(connection)
     workspace_end.settle(connection, over)
     if os.path.isdir(folder.path):

@@ -14,7 +14,7 @@ from datetime import timedelta
 from imi_monitor import host, paths
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
-from imi_monitor.runs import job_log, launch_folder, run_archive, run_folder, run_stop
+from imi_monitor.runs import job_log, launch_folder, run_archive, run_folder, run_stop, run_wall
 from imi_monitor.store import db, runs
 
 TYPE_CHECKING = False
@@ -105,6 +105,7 @@ def _remove_abandoned(folder: LaunchFolder, registry: str) -> None:
             made = folder.run_folder()
             if made is not None:
                 run_folder.remove_unused(made)
+            run_wall.forget(folder)
             folder.remove()
     except OSError:
         return  # another process removes it, or the disk refuses it: the next follower tries again

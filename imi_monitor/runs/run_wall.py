@@ -11,15 +11,17 @@ from imi_monitor.git import refs
 from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import ImiError
 from imi_monitor.runs import launch_folder, walls
-from imi_monitor.runs.walls import Enclosure, GitFolders, Wall
+from imi_monitor.runs.walls import Enclosure, GitFolders, Wall, config_placeholder
 from imi_monitor.store import db, events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from imi_monitor.git.layout import Repository
+    from imi_monitor.runs.launch_folder import LaunchFolder
     from imi_monitor.store.runs import RunRow
 
 _REFS = "refs.json"
@@ -50,11 +52,16 @@ class RunWall:
         return walls.command(self.wall, enclosure, argv, env)
 
     def files(self) -> dict[str, str]:
-        """What the launch folder keeps: the branches as they were."""
+        """What the launch folder keeps while the wall is needed: the branches as they were."""
         if self.git is None:
             return {}
-        known = {"common_dir": self.git.common_dir, "branch": self.branch, "refs": _read_refs(self.git.common_dir)}
-        return {_REFS: json.dumps(known)}
+        known = {"branch": self.branch, "refs": _read_refs(self.git.common_dir)}
+        return {_REFS: json.dumps({"common_dir": self.git.common_dir, "admin_dir": self.git.admin_dir, **known})}
+
+    def protect(self) -> None:
+        """Protect names of the git folder that do not exist yet. `forget` undoes it by what `files` gave."""
+        if self.git is not None:
+            config_placeholder.make(self.git.admin_dir)
 
     def stored(self) -> dict[str, object]:
         """What `imi runs` shows of it."""
@@ -65,16 +72,21 @@ def linked_folders(repository: Repository, admin_dir: str) -> GitFolders:
     return GitFolders(os.path.realpath(repository.common_dir), os.path.realpath(admin_dir))
 
 
-def report_moved(connection: sqlite3.Connection, row: RunRow) -> None:
+def settle(connection: sqlite3.Connection, row: RunRow) -> None:
+    """Report what moved while the walled run was open, and end what its wall needed."""
+    _report_moved(connection, row)
+    forget(launch_folder.folder_of(row.id))
+
+
+def _report_moved(connection: sqlite3.Connection, row: RunRow) -> None:
     """Record an event for each branch or tag of others that moved or vanished while a walled run was open.
 
     A branch that its own worktree has moved is left out. Objects, refs and logs of the repository are one for all worktrees, so
     a wall cannot keep an agent from them.
     """
-    place = launch_folder.folder_of(row.id).file(_REFS)
+    folder = launch_folder.folder_of(row.id)
     try:
-        with open(place, encoding="utf-8") as file:
-            known = json.load(file)
+        known = _known(folder)
         now = _read_refs(known["common_dir"])
     except (OSError, ValueError, ImiError):
         return  # it had no wall, or the repository cannot be read: then every screen says so
@@ -83,8 +95,33 @@ def report_moved(connection: sqlite3.Connection, row: RunRow) -> None:
     for ref, before, after in moved[:_MOST_MOVED]:
         data = {"run": row.id, "ref": ref, "before": before, "after": after}
         db.transact(connection, _record, row, data)
+
+
+def forget(folder: LaunchFolder) -> None:
+    """The wall of this launch is over, or never stood: nothing of it stays in the repository."""
+    try:
+        admin_dir = str(_known(folder).get("admin_dir"))
+    except (OSError, ValueError):
+        return  # it had no wall
     with suppress(FileNotFoundError):
-        os.unlink(place)
+        os.unlink(folder.file(_REFS))
+    config_placeholder.remove(admin_dir, lambda: _has_wall(folder, admin_dir))
+
+
+def _has_wall(folder: LaunchFolder, admin_dir: str) -> bool:
+    """Whether another launch has its wall around the worktree."""
+    root = os.path.dirname(folder.path)
+    for name in os.listdir(root):
+        with suppress(OSError, ValueError):
+            if _known(launch_folder.folder_of(name)).get("admin_dir") == admin_dir:
+                return True
+    return False
+
+
+def _known(folder: LaunchFolder) -> dict[str, Any]:
+    with open(folder.file(_REFS), encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+        return found
 
 
 def _moved_by_their_worktrees(common_dir: str, now: Mapping[str, str]) -> set[str]:

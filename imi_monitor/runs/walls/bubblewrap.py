@@ -11,7 +11,7 @@ from imi_monitor.fast import json_writer
 from imi_monitor.model.text import safe
 from imi_monitor.runs import walls
 from imi_monitor.runs.agent_variables import WALL_VARIABLE
-from imi_monitor.runs.walls import agent_state, landlock
+from imi_monitor.runs.walls import agent_state, config_placeholder, landlock
 from imi_monitor.runs.walls.agent_state import StatePlaces
 from imi_monitor.runs.walls.path_sockets import find_sockets
 
@@ -35,12 +35,7 @@ _VARIABLES = (
     "DISPLAY",
 )
 _GIT_WRITABLE = ("objects", "refs", "logs", "reftable")
-_GIT_FIXED = (
-    "commondir",
-    "gitdir",
-    "config.worktree",
-    "locked",
-)  # a changed one leads git outside to another repository
+_GIT_FIXED = ("commondir", "gitdir", config_placeholder.NAME)  # a changed one leads git outside to other settings
 _MOST_ENTRIES = 1000  # of the home folder
 _LANDLOCK, _TEMPORARY = "/run/imi/landlock.py", "/run/imi/tmp"  # inside
 _TRIAL_SECONDS = 10
@@ -139,10 +134,11 @@ def _home(enclosure: Enclosure, home: str, state: StatePlaces) -> list[str]:
         for name in (".gitconfig", ".config/git"):
             words += ["--ro-bind-try", os.path.join(home, name), os.path.join(home, name)]
         return words
+    hidden = {*state.copies, *(folder for folder, _ in state.folders)}
     with os.scandir(home) as entries:
         for entry in list(entries)[:_MOST_ENTRIES]:
             path = os.path.join(home, entry.name)
-            if path in state.copies or entry.name == ".cache":
+            if path in hidden or entry.name == ".cache":
                 continue
             if entry.is_symlink():
                 words += ["--symlink", os.readlink(path), path]
@@ -197,11 +193,16 @@ def _package() -> str:
 
 
 def _state(state: StatePlaces) -> list[str]:
+    """A new folder in memory in place of each state folder, with the kept and the fixed parts of the real one in it."""
     words = []
-    for folder in state.folders:
-        words += ["--bind", folder, folder]
-    for path in state.fixed:
-        words += ["--ro-bind", path, path]
+    for folder, real in state.folders:
+        words += ["--perms", "0700", "--tmpfs", real]
+        if os.path.islink(folder):
+            words += ["--symlink", real, folder]
+    for path, real in state.kept:
+        words += ["--bind", real, path]
+    for path, real in state.fixed:
+        words += ["--ro-bind", real, path]
     return words
 
 
@@ -222,8 +223,9 @@ def _workspace(enclosure: Enclosure) -> list[str]:
     words += ["--bind", enclosure.git.admin_dir, enclosure.git.admin_dir]
     for name in _GIT_FIXED:
         path = os.path.join(enclosure.git.admin_dir, name)
-        words += ["--ro-bind-try", path, path]
-    return words
+        words += ["--ro-bind", path, path]
+    locked = os.path.join(enclosure.git.admin_dir, "locked")
+    return [*words, "--ro-bind-try", locked, locked]
 
 
 def _sockets(enclosure: Enclosure, home: str, state: StatePlaces) -> list[str]:
@@ -234,7 +236,7 @@ def _sockets(enclosure: Enclosure, home: str, state: StatePlaces) -> list[str]:
 
 def _is_visible(enclosure: Enclosure, home: str, state: StatePlaces, path: str) -> bool:
     git = [enclosure.git.common_dir] if enclosure.git is not None else []
-    bound = (enclosure.workspace, *enclosure.writable, *enclosure.readable, *state.folders, *git)
+    bound = (enclosure.workspace, *enclosure.writable, *enclosure.readable, *_seen_state(state), *git)
     if any(_lies_in(path, one) for one in bound):
         return True
     if enclosure.level == walls.STRICT:
@@ -242,6 +244,10 @@ def _is_visible(enclosure: Enclosure, home: str, state: StatePlaces, path: str) 
     if _lies_in(path, home):
         return os.path.dirname(path) != home and not _lies_in(path, os.path.join(home, ".cache"))
     return not any(_lies_in(path, one) for one in _HIDDEN)
+
+
+def _seen_state(state: StatePlaces) -> list[str]:
+    return [real for _, real in (*state.kept, *state.fixed)]
 
 
 def _lies_in(path: str, folder: str) -> bool:
@@ -254,7 +260,14 @@ def _rules(enclosure: Enclosure, home: str, state: StatePlaces) -> dict[str, obj
         rules["flat"] = [enclosure.workspace]
         # what is granted for a folder holds for all below it, so a folder around the workspace is not granted
         around = [one for one in (home, "/tmp") if not _lies_in(enclosure.workspace, one)]
-        rules["write"] = [*around, _TEMPORARY, *state.folders, "/dev", "/proc", *enclosure.writable]
+        rules["write"] = [
+            *around,
+            _TEMPORARY,
+            *(real for _, real in state.folders),
+            "/dev",
+            "/proc",
+            *enclosure.writable,
+        ]
     return rules
 
 

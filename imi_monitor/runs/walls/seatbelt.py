@@ -7,7 +7,7 @@ import subprocess
 
 from imi_monitor import paths
 from imi_monitor.runs import walls
-from imi_monitor.runs.walls import agent_state
+from imi_monitor.runs.walls import agent_state, config_placeholder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,18 +37,19 @@ def profile(enclosure: Enclosure, env: Mapping[str, str]) -> str:
     """Writes are refused but for what the enclosure allows; `strict` refuses to read the home folder as well."""
     home = os.path.realpath(env.get("HOME") or paths.home())
     state = agent_state.places(enclosure.agent, env, home)
-    writable = [enclosure.workspace, *enclosure.writable, *state.folders, *state.copies, "/private/tmp", "/dev"]
-    fixed = list(state.fixed)
+    kept, seen = [real for _, real in state.kept], [real for _, real in state.folders]
+    writable = [enclosure.workspace, *enclosure.writable, *kept, *state.copies, "/private/tmp", "/dev"]
+    fixed = []
     if enclosure.git is not None:
         git = enclosure.git
         writable += [*(os.path.join(git.common_dir, name) for name in ("objects", "refs", "logs")), git.admin_dir]
-        fixed += [os.path.join(git.admin_dir, name) for name in ("commondir", "gitdir", "config.worktree")]
+        fixed += [os.path.join(git.admin_dir, name) for name in ("commondir", "gitdir", config_placeholder.NAME)]
         fixed.append(os.path.join(enclosure.workspace, ".git"))
     lines = ["(version 1)", "(allow default)", "(deny file-write*)"]
     lines += [f"(allow file-write* (subpath {_quoted(path)}))" for path in writable]
     lines += [f"(deny file-write* (subpath {_quoted(path)}))" for path in fixed]
     if enclosure.level == walls.STRICT:
-        shown = [enclosure.workspace, *enclosure.writable, *enclosure.readable, *state.folders, *state.copies]
+        shown = [enclosure.workspace, *enclosure.writable, *enclosure.readable, *seen, *state.copies]
         lines += [f"(deny file-read* (subpath {_quoted(home)}))"]
         lines += [
             f"(allow file-read* (subpath {_quoted(path)}))" for path in (*shown, os.path.dirname(enclosure.program))

@@ -17,6 +17,9 @@ TOKEN = "the-secret-of-the-person"
 
 
 def main() -> None:
+    if sys.argv[1] == "plant":
+        _plant(sys.argv[2], sys.argv[3:])
+        return
     with open(sys.argv[1], encoding="utf-8") as file:
         outside = json.load(file)
     escaped = [
@@ -24,6 +27,33 @@ def main() -> None:
     ]
     broken = [name for name, act in NEEDED.items() if name in outside["needed"] and not _succeeds(act, outside)]
     print(json.dumps({"escaped": escaped, "broken": broken, "tried": len(ATTEMPTS)}))
+
+
+def _plant(folder: str, names: "list[str]") -> None:
+    """Try in every way to leave files of these names in the folder; what comes of it is seen outside."""
+    for name in names:
+        _plant_one(os.path.join(folder, name))
+    with contextlib.suppress(OSError):
+        os.rename(folder, folder + ".moved")
+        os.makedirs(folder)
+        _write(os.path.join(folder, names[0]))
+
+
+def _plant_one(path: str) -> None:
+    inner = os.path.join(path, "inner")
+    for attempt in (
+        lambda: os.makedirs(os.path.dirname(path), exist_ok=True),
+        lambda: _write(path),
+        lambda: _replace(path),
+        lambda: os.symlink("/dev/null", path),
+        lambda: os.unlink(path),
+        lambda: os.symlink("/dev/null", path),
+        lambda: os.rename(path, path + ".moved"),
+        lambda: os.makedirs(inner),
+        lambda: _write(os.path.join(inner, "new")),
+    ):
+        with contextlib.suppress(OSError):
+            attempt()
 
 
 def _succeeds(attempt, outside) -> bool:  # type: ignore[no-untyped-def]
@@ -139,6 +169,7 @@ ATTEMPTS = {
     "mount": _mount,
     "git config": _git_config,
     "git config by git": _git_command_config,
+    "configuration of the worktree by git": lambda _: _git("config", "--worktree", "core.fsmonitor", "evil"),
     "git hook": _git_hook,
     "imi's folder in git": lambda o: _write(os.path.join(o["common_dir"], "imi", "x")),
     "packed refs": lambda o: _write(os.path.join(o["common_dir"], "packed-refs")),
@@ -149,6 +180,9 @@ ATTEMPTS = {
     ".git of the worktree": lambda o: _replace(".git"),
     ".git moved away": lambda o: os.rename(".git", ".git-old"),
     "commondir": lambda o: _replace(os.path.join(o["admin"], "commondir")),
+    "configuration of the worktree": lambda o: _write(os.path.join(o["admin"], "config.worktree")),
+    "configuration of the worktree by rename": lambda o: _replace(os.path.join(o["admin"], "config.worktree")),
+    "configuration of the worktree deleted": lambda o: os.unlink(os.path.join(o["admin"], "config.worktree")),
     "registry": lambda o: _write(o["registry"]),
     "launch folder": lambda o: _write(os.path.join(o["launch"], "exit.json")),
     "make a folder in a flat workspace": lambda o: os.mkdir("folder"),
@@ -179,7 +213,7 @@ def _edit(_) -> bool:  # type: ignore[no-untyped-def]
 
 
 def _state(outside) -> bool:  # type: ignore[no-untyped-def]
-    _write(os.path.join(outside["state"], "session.jsonl"))
+    _write(os.path.join(outside["state"], "projects", "session.jsonl"))
     if outside["copied"]:
         os.rename(outside["copied"], outside["copied"] + ".old")
         _write(outside["copied"])

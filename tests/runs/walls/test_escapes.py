@@ -21,6 +21,7 @@ from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.runs import run_wall, walls
 from imi_monitor.runs.run_wall import RunWall
+from imi_monitor.runs.walls import agent_state
 from tests.helpers import ROOT, Repo
 from tests.limits import LIMIT
 from tests.runs.walls import escapes
@@ -69,6 +70,7 @@ class Prison:
         assert found is not None
         folders = run_wall.linked_folders(found.repository, found.admin_dir) if git else None
         wall = RunWall(level, find_wall(), "claude", sys.executable, folders, "feat/x", (str(PROGRAM.parent),), flat)
+        wall.protect()
         argv = [os.path.realpath(sys.executable), "-I", "-S", str(PROGRAM), "about.json"]
         run_folder = self.env["IMI_RUN_DIR"] if git else str(place)
         done = subprocess.run(
@@ -117,6 +119,7 @@ def _built(base: Path, stack: contextlib.ExitStack) -> Prison:
     ):
         path.write_text(text)
     repo = Repo.create(base / "app")
+    repo.git("config", "extensions.worktreeConfig", "true")
     tree, other = repo.worktree("feat-x"), repo.worktree("feat-y")
     (repo.path / ".git" / "imi").mkdir()
     sockets = {"socket": str(outside / "s"), "home_socket": str(home / ".config" / "s")}
@@ -155,7 +158,7 @@ def _built(base: Path, stack: contextlib.ExitStack) -> Prison:
 def _outside(prison: Prison) -> dict[str, bytes]:
     """The content of every file that no agent may change."""
     kept = [prison.base / "home", prison.base / "outside", prison.repo.path, prison.base / "feat-y"]
-    skipped = ("/objects/", "/refs/", "/logs/", "/worktrees/feat-x/", "/.claude/session.jsonl")
+    skipped = ("/objects/", "/refs/", "/logs/", "/worktrees/feat-x/", "/.claude/projects/session.jsonl")
     files = [path for folder in kept for path in folder.rglob("*") if path.is_file()]
     return {str(path): path.read_bytes() for path in files if not any(part in str(path) for part in skipped)}
 
@@ -169,7 +172,9 @@ def test_nothing_gets_out_and_the_work_gets_done(prison: Prison, level: str) -> 
     assert found["tried"] >= 38
     assert _outside(prison) == before
     assert prison.tree.git("log", "-1", "--format=%s") == "work behind a wall"
-    assert (prison.base / "home/.claude/session.jsonl").exists(), "the agent's own state stays"
+    assert (prison.base / "home/.claude/projects/session.jsonl").exists(), "the agent's own state stays"
+    settings = prison.repo.path / ".git/worktrees/feat-x/config.worktree"
+    assert settings.read_text().startswith("# imi"), "it is git's own and has not changed"
     assert (Path(prison.env["IMI_RUN_DIR"]) / "work_products/report.md").exists()
 
 
@@ -181,6 +186,54 @@ def test_a_flat_workspace_stays_flat(prison: Prison) -> None:  # S1.5 S1.16
     assert (found["escaped"], found["broken"]) == ([], [])
     assert _outside(prison) == before
     assert all(path.is_file() and not path.is_symlink() for path in place.iterdir())
+
+
+_OBEYED = {
+    "claude": (
+        ".claude",
+        "settings.json settings.local.json CLAUDE.md hooks/x commands/x.md plugins/x shell-snapshots/x.sh",
+    ),
+    "codex": (".codex", "config.toml hooks.json AGENTS.md AGENTS.override.md .env prompts/x.md skills/x/SKILL.md"),
+    "gemini": (
+        ".gemini",
+        "settings.json GEMINI.md .env extensions/x policies/x.toml trustedFolders.json history/x/.git/config",
+    ),
+    "opencode": (".local/share/opencode", "auth.json opencode.db bin/x snapshot/x/config"),
+    "copilot": (".copilot", "config.json mcp-config.json agents/x.md"),
+}
+
+
+@pytest.mark.parametrize("level", [walls.WRITE, walls.STRICT])
+@pytest.mark.parametrize("agent", agent_state.STATES)
+@pytest.mark.parametrize("exists", [False, True])
+def test_no_settings_of_an_agent_can_be_made_or_changed(tmp_path: Path, agent: str, level: str, exists: bool) -> None:
+    """What a program obeys later, outside of the wall: new names and those that exist, in every way a file is made."""
+    folder, words = _OBEYED[agent]
+    names, home = words.split(), tmp_path / "home"
+    (home / folder).mkdir(parents=True)
+    if exists:
+        for name in (*names, "of a later version.json"):
+            (home / folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / folder / name).write_text("mine\n")
+    env = {**os.environ, "HOME": str(home)}
+    place = tmp_path / "place"
+    place.mkdir()
+    wall = RunWall(level, find_wall(), agent, sys.executable, None, None, (str(PROGRAM.parent),))
+    python = [os.path.realpath(sys.executable), "-I", "-S", str(PROGRAM)]
+    plant = [*python, "plant", str(home / folder), *names, "of a later version.json"]
+    argv = wall.command(plant, str(place), str(place), env)  # makes the folder of sessions
+    before = _tree(home)
+    done = subprocess.run(argv, cwd=place, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert _tree(home) == before
+
+
+def _tree(folder: Path) -> dict[str, str]:
+    """Everything below the folder: files with their content, links with their target."""
+    return {
+        str(one): os.readlink(one) if one.is_symlink() else one.read_text() if one.is_file() else ""
+        for one in folder.rglob("*")
+    }
 
 
 def test_a_machine_without_a_wall_refuses_and_names_the_package(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from imi_monitor.runs import walls
 from tests.helpers import wait_for
-from tests.runs.run_kit import RunWorld, family, has_ended
+from tests.runs.run_kit import RunWorld, family, has_ended, kill_followers
 from tests.runs.walls.test_escapes import find_wall
 
 
@@ -24,13 +26,28 @@ def test_an_agent_works_behind_a_wall_and_is_stopped_with_all_of_it(world: RunWo
     assert "bwrap" in " ".join(launch["argv"][:8])
     pids = family(ident)
     assert pids
+    placeholder = Path(world.repo.git("rev-parse", "--absolute-git-dir"), "worktrees/feat-x/config.worktree")
+    assert placeholder.exists(), "an agent could make it, and git outside would obey it"
+    assert world.imi("start", "claude", "--prompt", "x", "--sandbox", "write", "--in", "feat-x").code != 0
+    assert placeholder.exists(), "a start that is refused takes nothing from the other run"
     assert world.imi("stop", ident).code == 0
     wait_for(has_ended(pids))
     wait_for(lambda: world.run(ident)["ended_at"] is not None)
+    wait_for(lambda: not placeholder.exists())
     again = world.imi("resume", ident, "--prompt", "go on", "--json")
     assert again.code == 0, again.err
-    assert world.run(again.data["id"])["sandbox"] == "write", "a resumed session keeps its wall"
-    world.imi("stop", again.data["id"])
+    last = again.data["id"]
+    assert world.run(last)["sandbox"] == "write", "a resumed session keeps its wall"
+    assert placeholder.exists()
+    pids, born = family(last), world.folder(last).birth()
+    assert born is not None
+    kill_followers()
+    for pid in (born.keeper, *pids):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_for(has_ended(pids))
+    world.imi("runs")  # the next command of any kind starts a follower
+    wait_for(lambda: not placeholder.exists())
 
 
 def test_a_branch_of_others_that_moves_meanwhile_is_told_with_the_way_back(world: RunWorld) -> None:
