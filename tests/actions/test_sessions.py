@@ -36,7 +36,7 @@ from imi_monitor.store import db, session_writer, sessions
 from tests.helpers import ROOT, Repo, imi, imi_argv
 from tests.limits import LIMIT, read_line
 
-BEGAN = times.now() - timedelta(hours=1)
+BEGAN = times.now() - timedelta(days=2)  # another day at every time of day, so each time is shown with its date
 HOSTILE = "\x1b]0;owned\x07[red]‮x"
 
 
@@ -145,7 +145,7 @@ def test_session_show_prints_one_session_from_its_start(registry: sqlite3.Connec
     a_day(registry, repo)
     shown = imi("session", "show", "abc", cwd=repo.path).out
     assert "\x1b" not in shown and "‮" not in shown and "\\x1b]0;owned\\x07[red]" in shown
-    words = [line.split("  ")[1].split()[0] for line in shown.splitlines() if line[2:3] == ":"]
+    words = [line.split("  ")[1].split()[0] for line in shown.splitlines() if line[4:5] == "-" and line[13:14] == ":"]
     assert words == [
         "started",
         "prompt",
