@@ -41,8 +41,18 @@ WIDE, MIDDLE, NARROW, LEAST = (140, 40), (100, 30), (60, 20), (40, 12)
 
 _FONT_FACES = re.compile(r"@font-face\s*\{[^}]*\}\s*")
 _IDENTITY = re.compile(r"terminal-\d+")
-_CALM = 3  # so many looks in a row must be the same
 _PATIENCE = 600
+
+
+@dataclass(frozen=True)
+class Rest:
+    """When a screen is taken for one at rest: so many looks in a row are the same, with a pause before each."""
+
+    looks: int = 3
+    pause: float = 0
+
+
+SHORT_REST, LONG_REST = Rest(), Rest(12, 0.05)
 _UNDER_WAY = re.compile(
     r"\b(looking|checking|reading|working)\b[\w ]*[…~]"
 )  # an answer is on its way to a view or dialog
@@ -95,22 +105,22 @@ def no_context(_where: str | None) -> Context:
     raise Refused("this is a picture: there is no repository behind it")
 
 
-def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> str:
+def taken(picture: Picture, monkeypatch: pytest.MonkeyPatch, rest: Rest = SHORT_REST) -> str:
     """The picture as it is now."""
     stand_still(monkeypatch)
     for name, value in picture.env.items():
         monkeypatch.setenv(name, value)
     if picture.kept:
-        return _with_sessions(picture)
+        return _with_sessions(picture, rest)
     if not picture.real:
-        return asyncio.run(_take(picture, picture.world(), no_context))
+        return asyncio.run(_take(picture, picture.world(), no_context, rest))
     there = shop()
     monkeypatch.setenv("PATH", f"{_agent_programs(there.world.folder)}:/usr/bin:/bin")  # whatever is installed here
     monkeypatch.setattr(command_log, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setenv("HOME", there.world.folder)
     monkeypatch.chdir(there.world.trunk)
     world = there.snapshot if picture.dressed is None else picture.dressed(there.snapshot)
-    return there.named(asyncio.run(_take(picture, world, there.open_context)))
+    return there.named(asyncio.run(_take(picture, world, there.open_context, rest)))
 
 
 def _agent_programs(folder: str) -> str:
@@ -124,13 +134,13 @@ def _agent_programs(folder: str) -> str:
     return made
 
 
-def _with_sessions(picture: Picture) -> str:
+def _with_sessions(picture: Picture, rest: Rest) -> str:
     world = picture.world()
     with tempfile.TemporaryDirectory() as folder:
         database = os.path.join(folder, "iMi.db")
         sample_agents.keep(database, world, told=sample_agents.acts())
         sample_items.keep(database)
-        return asyncio.run(_take(picture, world, lambda _where: Context(database=database)))
+        return asyncio.run(_take(picture, world, lambda _where: Context(database=database), rest))
 
 
 def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +162,7 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
-def toured(tour: Tour, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Picture, str]]:
+def toured(tour: Tour, monkeypatch: pytest.MonkeyPatch, rest: Rest = SHORT_REST) -> Iterator[tuple[Picture, str]]:
     """Each picture of a tour as it is now."""
     stand_still(monkeypatch)
     if tour.real:
@@ -160,61 +170,61 @@ def toured(tour: Tour, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pictur
         monkeypatch.setenv("PATH", f"{_agent_programs(there.world.folder)}:/usr/bin:/bin")
         monkeypatch.setenv("HOME", there.world.folder)
         monkeypatch.chdir(there.world.trunk)
-        found = asyncio.run(_tour(tour, there.snapshot, there.open_context))
+        found = asyncio.run(_tour(tour, there.snapshot, there.open_context, rest))
         yield from ((picture, there.named(now)) for picture, now in found)
         return
     world = tour.world()
     with tempfile.TemporaryDirectory() as folder:
         database = os.path.join(folder, "iMi.db")
         sample_agents.keep(database, world, told=sample_agents.acts())
-        yield from asyncio.run(_tour(tour, world, lambda _where: Context(database=database)))
+        yield from asyncio.run(_tour(tour, world, lambda _where: Context(database=database), rest))
 
 
-async def _tour(tour: Tour, world: Snapshot, open_context: OpenContextAt) -> list[tuple[Picture, str]]:
+async def _tour(tour: Tour, world: Snapshot, open_context: OpenContextAt, rest: Rest) -> list[tuple[Picture, str]]:
     app = ImiApp(sample_snapshots.live(world), open_context, preferences=Preferences(theme="imi-dark"))
     app.animation_level = "none"
     found = []
     async with app.run_test(size=tour.size) as pilot:
-        await calm(pilot)
+        await calm(pilot, rest)
         for picture in tour.pictures:
             await pilot.press(*picture.keys)
-            await calm(pilot)
+            await calm(pilot, rest)
             found.append((picture, normal(app.export_screenshot(title="imi", simplify=True))))
             while len(app.screen_stack) > 1:
                 await pilot.press("escape")
                 await pilot.pause()
             await pilot.press("escape", "1", "home")
-            await calm(pilot)
+            await calm(pilot, rest)
     return found
 
 
-async def _take(picture: Picture, world: Snapshot, open_context: OpenContextAt) -> str:
+async def _take(picture: Picture, world: Snapshot, open_context: OpenContextAt, rest: Rest) -> str:
     chosen = Preferences(theme=picture.theme or "imi-dark", ascii_only=picture.ascii_only)
     app = ImiApp(sample_snapshots.live(world), open_context, preferences=chosen, **picture.options)
     app.animation_level = "none"
     async with app.run_test(size=picture.size) as pilot:
-        await calm(pilot)
+        await calm(pilot, rest)
         for key in picture.keys:
             await pilot.press(key)
-            await calm(pilot)
-        await calm(pilot)
+            await calm(pilot, rest)
+        await calm(pilot, rest)
         return normal(app.export_screenshot(title="imi", simplify=True))
 
 
-async def calm(pilot: Pilot[Any]) -> None:
+async def calm(pilot: Pilot[Any], rest: Rest = SHORT_REST) -> None:
     """Wait until nothing moves any more."""
     before, same = "", 0
     for _ in range(_PATIENCE):
         if isinstance(pilot.app.screen, ActionDialog):  # it reads when nothing was typed for a moment
             await wait_for_idle(soon=PREVIEW_DELAY + SOON)
-        await pilot.pause()
+        await pilot.pause(rest.pause)
         for box in pilot.app.screen.query(Input):
             box.cursor_blink = False
         now = text_of(pilot.app)
         asks = len(pilot.app.screen_stack) > 1 and not isinstance(pilot.app.screen, Menu)
         asked = asks and _UNDER_WAY.search(now)
         same = same + 1 if now == before and not asked else 0
-        if same >= _CALM:
+        if same >= rest.looks:
             return
         before = now
     raise AssertionError(f"the screen does not come to rest:\n{before}")
@@ -229,6 +239,11 @@ def normal(svg: str) -> str:
     """Without what differs between machines and runs: web fonts, identifiers."""
     svg = _IDENTITY.sub("t", _FONT_FACES.sub("", svg))
     return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip()) + "\n"
+
+
+def agrees(picture: Picture, now: str) -> bool:
+    """Whether the picture is the accepted one. One that is to be accepted never is, so that it is taken with a long rest."""
+    return not ACCEPTING and picture.file.exists() and picture.file.read_text(encoding="utf-8") == now
 
 
 def check(picture: Picture, now: str, received: Path) -> None:

@@ -12,11 +12,13 @@ from tests.ui.snapshot_kit import (
     ACCEPTING,
     FOLDER,
     LEAST,
+    LONG_REST,
     MIDDLE,
     NARROW,
     WIDE,
     Picture,
     Tour,
+    agrees,
     check,
     taken,
     toured,
@@ -203,13 +205,19 @@ def tidy() -> Iterator[None]:
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
 def test_picture(picture: Picture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check(picture, taken(picture, monkeypatch), tmp_path / "received.svg")
+    now = taken(picture, monkeypatch)
+    if not agrees(picture, now):  # a busy machine may be later than a short rest
+        now = taken(picture, monkeypatch, LONG_REST)
+    check(picture, now, tmp_path / "received.svg")
 
 
 @pytest.mark.parametrize("tour", TOURS, ids=str)
 def test_tour(tour: Tour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     different = []
-    for picture, now in toured(tour, monkeypatch):
+    found = list(toured(tour, monkeypatch))
+    if not all(agrees(picture, now) for picture, now in found):
+        found = list(toured(tour, monkeypatch, LONG_REST))
+    for picture, now in found:
         try:
             check(picture, now, tmp_path / f"{picture.name}.svg")
         except pytest.fail.Exception as problem:
