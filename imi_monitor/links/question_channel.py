@@ -68,31 +68,44 @@ class QuestionChannel:
     ) -> ReadAnswer | None:
         """Ask, and wait in line for at most so long; the home has to say within its time that it has read the question.
 
+        A waiter that the home has put in line keeps its place through a fault of the server: it asks again by the same id.
         `report` gets the home's word that the question waits, each time it is given.
         """
         began = host.uptime()
-        asked = [began]
+        asked, heard, ask_again = [began], "", False
+        pause = redis_link.RetryPause()
         await self._send(home, question)
-        heard = ""
         while True:
-            text = await self._look(question.id, stopped)
-            if text is not None:
-                return _read(text, asked)
+            try:
+                if ask_again:
+                    question = question.again()
+                    asked.append(host.uptime())
+                    await self._send(home, question)
+                text = await self._look(question.id, stopped)
+                if text is not None:
+                    return _read(text, asked)
+                said = (
+                    await self._link.value(self._keys.waiting(question.id))
+                    if question.act == team_question.WAIT
+                    else None
+                )
+            except redis_link.FAULTS:
+                if not heard or host.uptime() - began >= seconds or stopped():
+                    raise
+                ask_again = True  # the server may have lost the question
+                await asyncio.sleep(pause.next())
+                continue
+            pause.reset()
+            if said is not None and said != heard:
+                heard = said
+                place = team_question.read_answer(said)
+                if place is not None:
+                    report(place)
             now = host.uptime()
-            if question.act == team_question.WAIT:
-                said = await self._link.value(self._keys.waiting(question.id))
-                if said is not None and said != heard:
-                    heard = said
-                    place = team_question.read_answer(said)
-                    if place is not None:
-                        report(place)
             silent = not heard and now - began >= team_question.PATIENCE
             if silent or now - began >= seconds or stopped():
                 return await self._give_up(home, question, asked)
-            if question.act == team_question.WAIT and now - asked[-1] >= team_question.REPEAT:
-                question = question.again()
-                asked.append(host.uptime())
-                await self._send(home, question)
+            ask_again = question.act == team_question.WAIT and now - asked[-1] >= team_question.REPEAT
 
     async def _send(self, home: str, question: HomeQuestion) -> None:
         await self._link.script(

@@ -8,13 +8,12 @@ from contextlib import suppress
 from datetime import timedelta
 
 from imi_monitor.actions.notes import context_sender
-from imi_monitor.links import redis_link
 from imi_monitor.links.context_store import SESSION_SECONDS, ContextStore
 from imi_monitor.links.presence_keys import TeamKeys
 from imi_monitor.links.redis_link import RedisLink
 from imi_monitor.model import times
-from imi_monitor.model.errors import ImiError
 from imi_monitor.store import contexts
+from imi_monitor.team import retry_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,30 +39,26 @@ class ContextRelay:
         self._registry, self._address, self._prefix, self._report = registry, address, prefix, report
         self._mark = keys.sent_contexts(home)
         self._changed = asyncio.Event()
+        self._problems: dict[str, str] = {}  # by the context that cannot be sent
 
     def registry_changed(self) -> None:
         self._changed.set()
 
     async def run(self) -> None:
-        link, pause = RedisLink(self._address), redis_link.RetryPause()
+        link = RedisLink(self._address)
         store = ContextStore(link, self._prefix)
+
+        async def send_and_wait() -> str | None:
+            await self._send(store)
+            await asyncio.sleep(_LEAST_PAUSE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._changed.wait()
+            self._changed.clear()
+            return next(iter(self._problems.values()), None)
+
         try:
-            while True:
-                try:
-                    await self._send(store)
-                except redis_link.FAULTS as error:
-                    self._report(f"{self._address.shown} {redis_link.fault_of(error)}")
-                    await asyncio.sleep(pause.next())
-                except ImiError as error:
-                    self._report(error.sentence)
-                    await asyncio.sleep(pause.next())
-                else:
-                    pause.reset()
-                await asyncio.sleep(_LEAST_PAUSE)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_SECONDS):
-                        await self._changed.wait()
-                self._changed.clear()
+            await retry_loop.repeat(send_and_wait, self._address, self._report)
         finally:
             await link.close()
 
@@ -74,6 +69,7 @@ class ContextRelay:
         for row, shared in await self._registry.read(context_sender.read_unsent):
             problem = await store.put(shared)
             await self._registry.write_unsynced(contexts.mark_sent, row.id, row.revision)
+            self._problems.pop(row.id, None)
             if problem is not None:
-                self._report(problem)
+                self._problems[row.id] = problem
         await store.set_mark(self._mark)

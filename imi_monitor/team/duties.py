@@ -30,13 +30,14 @@ from imi_monitor.team.task_duty import TaskDuty
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
     from imi_monitor.links.presence_publisher import PresencePublisher
     from imi_monitor.model.snapshot import Worktree
     from imi_monitor.team.context_relay import ContextRelay
     from imi_monitor.team.question_answerer import QuestionAnswerer
 
-_QUESTIONS = "questions"  # the source of their health
+_QUESTIONS, _CONTEXTS = "questions", "contexts"  # the sources of their health
 _TRY_LOCK_SECONDS = 1.0
 _SIGN_SECONDS = 1.0  # between two signs of life
 _RETRY_SECONDS = 10.0  # until a registry that cannot be read is read again
@@ -122,12 +123,16 @@ class TeamDuties(Source):
         from imi_monitor.team.lease_renewer import LeaseRenewer
         from imi_monitor.team.question_answerer import QuestionAnswerer
 
-        def report(why: str | None) -> None:
-            if why is None:
-                receiver.set_healthy(_QUESTIONS)
-            else:
-                receiver.set_failure(_QUESTIONS, "claims of other machines", why)
+        def reporter(source: str, what: str) -> Callable[[str | None], None]:
+            def report(why: str | None) -> None:
+                if why is None:
+                    receiver.set_healthy(source)
+                else:
+                    receiver.set_failure(source, what, why)
 
+            return report
+
+        report = reporter(_QUESTIONS, "claims of other machines")
         registry, keys = self._context.registry, TeamKeys(self._settings.text("team.name"))
         while not self._home:
             await asyncio.sleep(_LEAST_PAUSE)
@@ -137,7 +142,12 @@ class TeamDuties(Source):
         )
         renewer = LeaseRenewer(registry, address, keys, self._home, report)
         self._contexts = ContextRelay(
-            registry, address, keys, self._home, self._settings.text("context.prefix"), report
+            registry,
+            address,
+            keys,
+            self._home,
+            self._settings.text("context.prefix"),
+            reporter(_CONTEXTS, "contexts of terminals"),
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._answerer.run())

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 
 from imi_monitor import host
 from imi_monitor.fast.random_uuid import new_id
-from imi_monitor.links import redis_link
 from imi_monitor.links.presence_keys import TeamKeys
 from imi_monitor.links.question_channel import QuestionChannel
 from imi_monitor.links.redis_link import RedisLink
 from imi_monitor.model import team_question
-from imi_monitor.model.errors import ImiError
 from imi_monitor.model.team_question import HeldClaim, HomeQuestion
 from imi_monitor.store import remote_claims
+from imi_monitor.team import retry_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,20 +45,12 @@ class LeaseRenewer:
         self._channel = QuestionChannel(self._link, self._blocking, keys)
 
     async def run(self) -> None:
-        pause = redis_link.RetryPause()
+        async def renew_and_wait() -> None:
+            await self._renew_due()
+            await asyncio.sleep(_TICK_SECONDS)
+
         try:
-            while True:
-                try:
-                    await self._renew_due()
-                except redis_link.FAULTS as error:
-                    self._report(f"{self._address.shown} {redis_link.fault_of(error)}")
-                    await asyncio.sleep(pause.next())
-                except ImiError as error:
-                    self._report(error.sentence)
-                    await asyncio.sleep(pause.next())
-                else:
-                    pause.reset()
-                await asyncio.sleep(_TICK_SECONDS)
+            await retry_loop.repeat(renew_and_wait, self._address, self._report)
         finally:
             await self._link.close()
             await self._blocking.close()

@@ -13,17 +13,16 @@ from contextlib import suppress
 
 from imi_monitor import presence, roster
 from imi_monitor.git import layout
-from imi_monitor.links import redis_link
 from imi_monitor.links.presence_keys import TeamKeys
 from imi_monitor.links.question_channel import QuestionChannel
 from imi_monitor.links.redis_link import RedisLink
 from imi_monitor.model import home, home_rows, team_question
-from imi_monitor.model.errors import ImiError
 from imi_monitor.model.team_question import HomeAnswer, HomeQuestion
 from imi_monitor.store import claims, db, leases, question_answers, registry_identity, repositories
 from imi_monitor.store.claim_requests import ClaimTarget
 from imi_monitor.store.question_answers import GrantedClaim
 from imi_monitor.store.repositories import RepositoryRegistration
+from imi_monitor.team import retry_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +60,9 @@ class QuestionAnswerer:
         self._may_answer = may_answer
         self._labels: dict[str, str] = {}
         self._changed = asyncio.Event()
+        self._at = _START  # the last question that was answered
+        self._leases_at = 0.0
+        self._unsent: list[GrantedClaim] = []
 
     def registry_changed(self) -> None:
         self._changed.set()
@@ -68,54 +70,35 @@ class QuestionAnswerer:
     async def run(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._answer_questions())
-                group.create_task(self._serve_line())
+                group.create_task(retry_loop.repeat(self._answer_questions, self._address, self._report))
+                group.create_task(retry_loop.repeat(self._serve_line, self._address, self._report))
         finally:
             await self._link.close()
             await self._blocking.close()
 
     async def _answer_questions(self) -> None:
-        pause, at = redis_link.RetryPause(), _START
-        while True:
-            try:
-                at, questions = await self._channel.read(self._ident, at)
-                for question, _age in questions:
-                    if question is not None and self._may_answer():
-                        await self._answer(question)
-            except redis_link.FAULTS as error:
-                self._report(f"{self._address.shown} {redis_link.fault_of(error)}")
-                await asyncio.sleep(pause.next())
-            except ImiError as error:
-                self._report(error.sentence)  # the asker gets no answer, so it has no claim
-                await asyncio.sleep(pause.next())
-            else:
-                pause.reset()
-                self._report(None)
+        """Answer the next questions; an asker without an answer has no claim."""
+        at, questions = await self._channel.read(self._ident, self._at)
+        for question, _age in questions:
+            if question is not None and self._may_answer():
+                await self._answer(question)
+        self._at = at
 
     async def _serve_line(self) -> None:
         """Grant to waiters whose turn it is, and end leases: on each change of the registry, and as time passes."""
-        loop, pause = asyncio.get_running_loop(), redis_link.RetryPause()
-        leases_at = 0.0
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_SECONDS):
-                    await self._changed.wait()
-            self._changed.clear()
-            try:
-                if loop.time() - leases_at >= _LEASES_EVERY:
-                    leases_at = loop.time()
-                    await self._end_leases()
-                if await self._registry.read(question_answers.may_grant):
-                    for granted in await self._registry.write(question_answers.grant_waiters, self._lease):
-                        await self._hand_over(granted)
-            except redis_link.FAULTS as error:
-                self._report(f"{self._address.shown} {redis_link.fault_of(error)}")
-                await asyncio.sleep(pause.next())
-            except ImiError as error:
-                self._report(error.sentence)
-                await asyncio.sleep(pause.next())
-            else:
-                pause.reset()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TICK_SECONDS):
+                await self._changed.wait()
+        self._changed.clear()
+        now = asyncio.get_running_loop().time()
+        if now - self._leases_at >= _LEASES_EVERY:
+            self._leases_at = now
+            await self._end_leases()
+        if await self._registry.read(question_answers.may_grant):
+            self._unsent += await self._registry.write(question_answers.grant_waiters, self._lease)
+        while self._unsent:  # what a fault leaves is sent when it is over
+            await self._hand_over(self._unsent[0])
+            del self._unsent[0]
 
     async def _end_leases(self) -> None:
         if await self._registry.read(leases.are_due):
@@ -151,7 +134,7 @@ class QuestionAnswerer:
     async def _hand_over(self, granted: GrantedClaim) -> None:
         """Give the answer; a grant that the asker does not wait for any more is taken back.
 
-        After an error it is unknown whether the asker has read the answer: then the grant stays until its lease is over.
+        After a fault it is unknown whether the asker has read the answer: it is given again, or the lease ends.
         """
         text = granted.answer.encode()
         given = await self._channel.give(granted.question, text)

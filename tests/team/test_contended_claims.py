@@ -11,10 +11,11 @@ import asyncio
 import os
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, closing, suppress
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from imi_monitor.store.async_registry import open_registry
 from imi_monitor.store.claim_requests import ClaimTarget
 from imi_monitor.store.claims import ClaimRequest
 from imi_monitor.team.question_answerer import QuestionAnswerer
+from tests.helpers import ROOT, imi_argv
 from tests.limits import LIMIT
 from tests.redis_server import RedisServer, running_server
 from tests.team.home_kit import TeamHome
@@ -45,8 +47,9 @@ TREES = 3
 class DecidingHome:
     """A home whose answering process can be stopped at any moment."""
 
-    def __init__(self, folder: Path, name: str, server: RedisServer) -> None:
+    def __init__(self, folder: Path, name: str, server: RedisServer, lease: float = LEASE) -> None:
         made = TeamHome(folder, name, server.url, host=os.uname().nodename)
+        self.made, self.lease = made, lease
         self.database = str(made.home / ".config" / "iMi" / "iMi.db")
         self.trees = [f"fix-{number}" for number in range(TREES)]
         for tree in self.trees:
@@ -55,7 +58,6 @@ class DecidingHome:
             self.ident = registry_identity.registry_id(connection) or ""
             (self.repo,) = repositories.list_common_dirs(connection)
         self.address = redis_url.parse(server.url)
-        self.restarts = 0
         self._process: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -71,7 +73,7 @@ class DecidingHome:
     async def _run(self) -> None:
         async with open_registry(self.database) as registry:
             answerer = QuestionAnswerer(
-                registry, self.database, self.address, KEYS, self.ident, LEASE, lambda _: None, lambda: True
+                registry, self.database, self.address, KEYS, self.ident, self.lease, lambda _: None, lambda: True
             )
             await answerer.run()
 
@@ -81,6 +83,29 @@ class DecidingHome:
                 "SELECT agent_id, claimed_at, released_at, ended FROM claim_history WHERE worktree_name = ? ORDER BY epoch",
                 (tree,),
             ).fetchall()
+
+
+class ServingHome(DecidingHome):
+    """A home whose duties are a process of its own, `imi serve`, which `stop` kills by -9."""
+
+    def __init__(self, folder: Path, name: str, server: RedisServer) -> None:
+        super().__init__(folder, name, server)
+        config = self.made.home / ".config" / "iMi" / "config.toml"
+        config.write_text(f'[team]\nname = "t"\nlease_seconds = {int(LEASE)}\n')
+
+    async def start(self) -> None:
+        self._served = await asyncio.create_subprocess_exec(
+            *imi_argv("serve"),
+            cwd=self.made.repo.path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **self.made.env},
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
+        )
+
+    async def stop(self) -> None:
+        self._served.kill()
+        await self._served.wait()
 
 
 class World:
@@ -185,39 +210,41 @@ async def claim_locally(world: World, home: DecidingHome, name: str) -> None:
         await asyncio.sleep(0.05)
 
 
-async def make_faults(world: World, pause: float) -> None:
-    """Faults of the server and of the homes, one after the other, until it is cancelled."""
-    server = world.server
-    try:
-        while True:
-            await asyncio.sleep(pause * world.chance.uniform(0.5, 1.5))
-            kind = world.chance.choice(("empty", "kill", "stop", "pause", "home"))
-            world.faults.append(kind)
-            if kind == "home":
-                home = world.chance.choice(world.homes)
-                await home.stop()
-                await asyncio.sleep(world.chance.uniform(0, 0.3))
-                await home.start()
-            elif kind == "kill":
-                await asyncio.to_thread(server.kill)
-                await asyncio.to_thread(server.start)
-            elif kind == "stop":
-                server.suspend()
-                await asyncio.sleep(world.chance.uniform(0.1, 2.0))
-                server.resume()
-            elif kind == "pause":
-                await asyncio.to_thread(server.run, "CLIENT", "PAUSE", "500")
-            else:
-                await asyncio.to_thread(server.run, "FLUSHALL")
-    finally:
-        server.resume()
+async def make_faults(world: World, pause: float, over: asyncio.Event) -> None:
+    """Faults of the server and of the homes, one after the other, each to its end, until `over` is set."""
+    server, kinds = world.server, ["empty", "kill", "stop", "pause", "home"]
+    world.chance.shuffle(kinds)
+    for kind in cycle(kinds):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause * world.chance.uniform(0.5, 1.5)):
+                await over.wait()
+                return
+        world.faults.append(kind)
+        if kind == "home":
+            home = world.chance.choice(world.homes)
+            await home.stop()
+            await asyncio.sleep(world.chance.uniform(0, 0.3))
+            await home.start()
+        elif kind == "kill":
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        elif kind == "stop":
+            server.suspend()
+            await asyncio.sleep(world.chance.uniform(0.1, 2.0))
+            server.resume()
+        elif kind == "pause":
+            await asyncio.to_thread(server.run, "CLIENT", "PAUSE", "500")
+        else:
+            await asyncio.to_thread(server.run, "FLUSHALL")
 
 
-def contend(folder: Path, attempts: int, pause: float, seed: int) -> World:
-    """So many attempts by 20 agents of five homes against two homes; returns what happened."""
+def contend(folder: Path, attempts: int, pause: float, seed: int, serving: Sequence[str] = ()) -> World:
+    """So many attempts by 20 agents of five homes against two homes, or against these that serve; what happened."""
     with running_server(folder / "redis") as server:
-        homes = [DecidingHome(folder / "homes", name, server) for name in ("alpha", "beta")]
-        world = World(homes, server, seed)
+        homes = [ServingHome(folder / "homes", name, server) for name in serving] or [
+            DecidingHome(folder / "homes", name, server) for name in ("alpha", "beta")
+        ]
+        world = World(list(homes), server, seed)
 
         async def main() -> None:
             askers = [Asker(world, f"agent-{n}", f"{n % 5}" * 32) for n in range(20)]
@@ -228,15 +255,16 @@ def contend(folder: Path, attempts: int, pause: float, seed: int) -> World:
                 for one in askers:
                     stack.push_async_callback(one.close)
                 others = [asyncio.create_task(claim_locally(world, home, f"local-{home.ident[:4]}")) for home in homes]
-                trouble = asyncio.create_task(make_faults(world, pause))
-                others.append(trouble)
+                over = asyncio.Event()
+                trouble = asyncio.create_task(make_faults(world, pause, over))
                 try:
                     await asyncio.gather(*(one.work(attempts // len(askers)) for one in askers))
                 finally:
+                    over.set()
+                    await trouble
                     for task in others:
                         task.cancel()
                     await asyncio.gather(*others, return_exceptions=True)
-                assert trouble.cancelled(), trouble.exception()
 
         asyncio.run(main())
     return world
@@ -259,14 +287,19 @@ def test_no_worktree_has_two_owners(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_worktree_has_two_owners_in_many_attempts(tmp_path: Path, seed: int) -> None:
-    world = contend(tmp_path, 10_000, 2.0, seed)
+@pytest.mark.parametrize(
+    ("attempts", "pause", "serving"),
+    [(10_000, 2.0, ()), (20_000, 3.0, ("alpha", "beta", "gamma", "delta", "epsilon"))],
+    ids=["two-homes", "five-homes"],
+)
+def test_no_worktree_has_two_owners_in_many_attempts(
+    tmp_path: Path, attempts: int, pause: float, serving: Sequence[str]
+) -> None:
+    """Five homes answer in processes of their own, which are killed by -9."""
+    world = contend(tmp_path, attempts, pause, 1, serving)
     check(world)
-    print(
-        f"{world.attempts} attempts, {world.granted} granted, {world.local} local,"
-        f" {len(world.faults)} faults: {world.doubled}"
-    )
+    faults = {kind: world.faults.count(kind) for kind in sorted(set(world.faults))}
+    print(f"{world.attempts} attempts, {world.granted} granted, {world.local} local, {faults}: {world.doubled}")
     assert world.granted > 200 and len(world.faults) > 20
 
 
@@ -377,66 +410,81 @@ def test_an_unrenewed_lease_is_free_for_a_local_agent_without_any_duties(home: D
     assert [ended for *_, ended in home.history("fix-0")][:1] == ["lease"]
 
 
-def wait_in_line(folder: Path, rounds: int, waiters: int, faults: bool) -> list[tuple[list[str], list[str]]]:
-    """Rounds of waiters of three homes behind a local owner: (the order of joining, the order of the grants)."""
+class WaitingLine:
+    """Waiters of three homes behind a local owner, round after round."""
+
+    def __init__(self, home: DecidingHome, world: World) -> None:
+        self.home, self.world = home, world
+        self.late: list[str] = []
+
+    def queue(self) -> list[str]:
+        with closing(sqlite3.connect(self.home.database)) as connection:
+            rows = connection.execute("SELECT agent_id FROM claim_queue ORDER BY seq").fetchall()
+        return [row[0].partition("@")[0] for row in rows]
+
+    async def wait(self, name: str, tree: str, granted: list[str]) -> None:
+        asker = Asker(self.world, name, f"{len(name) % 3}" * 32)
+        question = HomeQuestion(new_id(), WAIT, asker.home, REPO, tree, name)
+        try:
+            read = await asker.channel.wait(self.home.ident, question, LIMIT, lambda: False, lambda _: None)
+            assert read is not None and read.answer.granted, (name, read)
+            if host.uptime() >= read.since + read.answer.lease - team_question.margin(read.answer.lease):
+                self.late.append(name)
+                return  # `imi claim` gives it back unused
+            granted.append(name)
+            released = None
+            held = (HeldClaim(REPO, tree, read.answer.epoch),)
+            while released is None:
+                with suppress(*FAULTS):
+                    release = HomeQuestion(new_id(), RELEASE, asker.home, claims=held)
+                    released = await asker.channel.ask(self.home.ident, release)
+        finally:
+            await asker.close()
+
+    async def round(self, tree: str, names: Sequence[str], *, faults: bool) -> list[str]:
+        """The order of the grants."""
+        granted: list[str] = []
+        over = asyncio.Event()
+        with closing(db.connect(self.home.database)) as connection:
+            request = ClaimRequest("owner", host.identify_process(None))
+            answer = claim_requests.request_claim(connection, ClaimTarget(self.home.repo, tree), request)
+            assert answer.granted
+            async with asyncio.TaskGroup() as group:
+                waiting = []
+                for place, name in enumerate(names):
+                    waiting.append(group.create_task(self.wait(name, tree, granted)))
+                    while len(self.queue()) <= place:
+                        await asyncio.sleep(0.01)
+                if faults:
+                    group.create_task(make_faults(self.world, 0.3, over))
+                    await asyncio.sleep(0.5)  # some faults come while all wait
+                db.transact(connection, claim_requests.release, self.home.repo, tree, "owner", answer.claim.epoch)
+                await asyncio.wait(waiting)
+                over.set()
+        return granted
+
+
+def wait_in_line(folder: Path, rounds: int, waiters: int, *, faults: bool) -> list[tuple[list[str], list[str]]]:
+    """(the order of joining, the order of the grants in the history of the home) of each round."""
     found: list[tuple[list[str], list[str]]] = []
     with running_server(folder / "redis") as server:
-        home = DecidingHome(folder / "homes", "alpha", server)
-        world = World([home], server, 7)
-
-        def queue() -> list[str]:
-            with closing(sqlite3.connect(home.database)) as connection:
-                return [
-                    row[0].partition("@")[0]
-                    for row in connection.execute("SELECT agent_id FROM claim_queue ORDER BY seq")
-                ]
-
-        async def wait(name: str, tree: str, granted: list[str]) -> None:
-            asker = Asker(world, name, f"{len(name) % 3}" * 32)
-            question = HomeQuestion(new_id(), WAIT, asker.home, REPO, tree, name)
-            while True:  # as `imi claim --wait` would be called again after an error
-                try:
-                    read = await asker.channel.wait(home.ident, question, LIMIT, lambda: False, lambda _: None)
-                    break
-                except FAULTS:
-                    await asyncio.sleep(0.05)
-            certain = read.since + LEASE - team_question.margin(LEASE) if read is not None else 0.0
-            if read is not None and read.answer.granted and host.uptime() < certain:
-                granted.append(name)
-                released = None
-                while released is None:
-                    with suppress(*FAULTS):
-                        held = (HeldClaim(REPO, tree, read.answer.epoch),)
-                        released = await asker.channel.ask(
-                            home.ident, HomeQuestion(new_id(), RELEASE, asker.home, claims=held)
-                        )
-            await asker.close()
+        home = DecidingHome(folder / "homes", "alpha", server, lease=30.0)
+        line = WaitingLine(home, World([home], server, 7))
 
         async def main() -> None:
             await home.start()
-            with closing(db.connect(home.database)) as connection:
-                for number in range(rounds):
-                    tree, granted, joined = home.trees[number % TREES], list[str](), list[str]()
-                    request = ClaimRequest("owner", host.identify_process(None))
-                    answer = claim_requests.request_claim(connection, ClaimTarget(home.repo, tree), request)
-                    assert answer.granted
-                    tasks = []
-                    for place in range(waiters):
-                        name = f"w{'x' * place}"
-                        tasks.append(asyncio.create_task(wait(name, tree, granted)))
-                        while len(queue()) <= place:
-                            await asyncio.sleep(0.01)
-                        joined.append(name)
-                    trouble = asyncio.create_task(make_faults(world, 0.3)) if faults else None
-                    db.transact(connection, claim_requests.release, home.repo, tree, "owner", answer.claim.epoch)
-                    await asyncio.gather(*tasks)
-                    if trouble is not None:
-                        trouble.cancel()
-                        await asyncio.gather(trouble, return_exceptions=True)
-                    found.append((joined, granted))
+            for number in range(rounds):
+                names = [f"w{'x' * place}" for place in range(waiters)]
+                tree = home.trees[number % TREES]
+                before = len(home.history(tree))
+                granted = await line.round(tree, names, faults=faults)
+                recorded = [agent.partition("@")[0] for agent, *_ in home.history(tree)[before + 1 :]]
+                assert recorded == granted and not line.late
+                found.append((names, granted))
             await home.stop()
 
         asyncio.run(main())
+        print(f"{len(line.world.faults)} faults: {sorted(set(line.world.faults))}")
     return found
 
 
@@ -445,10 +493,8 @@ def test_the_line_is_served_in_its_order(tmp_path: Path) -> None:
         assert granted == joined
 
 
-@pytest.mark.soak
-def test_the_line_keeps_its_order_under_faults(tmp_path: Path) -> None:
-    """Under faults an answer may be lost, and its waiter with it; those that get the worktree get it in their order."""
-    rounds = wait_in_line(tmp_path, 30, 6, faults=True)
-    for joined, granted in rounds:
-        assert granted == [name for name in joined if name in granted]
-    print(f"{sum(len(granted) for _, granted in rounds)} of {sum(len(joined) for joined, _ in rounds)} were served")
+@pytest.mark.parametrize("rounds", [1, pytest.param(30, marks=pytest.mark.soak)])
+def test_the_line_keeps_its_order_under_faults(tmp_path: Path, rounds: int) -> None:
+    """Each waiter keeps its place while Redis is killed, emptied, stopped and paused, and the home's process is ended."""
+    found = wait_in_line(tmp_path, rounds, 6, faults=True)
+    assert all(granted == joined for joined, granted in found), found
