@@ -123,6 +123,11 @@ class RedisLink:
         found = await _cancellable(self._client.xrevrange(key, count=1))
         return str(found[0][0]) if found else "0-0"
 
+    async def newest(self, key: str, most: int) -> list[tuple[str, dict[str, str]]]:
+        """The last entries of a stream, the oldest first."""
+        found = await _cancellable(self._client.xrevrange(key, count=most))
+        return [(str(ident), dict(fields)) for ident, fields in reversed(found) if fields]
+
     async def read_after(self, key: str, entry: str, *, block: bool = True) -> list[tuple[str, dict[str, str]]]:
         """The entries of a stream behind this one; waits up to BLOCK_SECONDS for the first."""
         found = await _cancellable(

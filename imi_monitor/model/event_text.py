@@ -5,17 +5,20 @@ The dashboard and `imi events` share the sentences. JSON keeps kind and data as 
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 
-from imi_monitor.model import state_words, usage_limit
+from imi_monitor.model import state_words, times, usage_limit
 from imi_monitor.model.names import OURS
 from imi_monitor.model.snapshot import RegistryEvent
 from imi_monitor.model.text import count, safe
 
 _LONGEST = 200
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 Data = Mapping[str, object]
 
 
@@ -115,6 +118,11 @@ def last_command(events: Sequence[RegistryEvent], repo: str, worktree: str) -> E
     return EndedCommand(what, status if isinstance(status, int) else 0, last.at)
 
 
+def with_other_homes(own: Sequence[ShownEvent], others: Sequence[ShownEvent]) -> list[ShownEvent]:
+    """Return the events of this home and of the others by their times; those of one home stay in their order."""
+    return list(heapq.merge(own, others, key=lambda one: times.parse(one.event.at) or _EARLIEST)) if others else [*own]
+
+
 def concerns(event: RegistryEvent, repositories: Sequence[str]) -> bool:
     """Return whether it is about one of the repositories, or about the registry itself."""
     return event.repo in repositories or (event.repo is None and not event.type.startswith("session."))
@@ -123,6 +131,8 @@ def concerns(event: RegistryEvent, repositories: Sequence[str]) -> bool:
 def sentence(event: RegistryEvent, *, repository: str = "") -> EventSentence:
     """Return the event as a sentence; `repository` stands in front of the worktree's name."""
     where = "/".join(safe(part, 60) for part in (repository, event.worktree) if part)
+    if event.host is not None and where:
+        where = f"{safe(event.host, 40)}:{where}"
     fields = _EventFields(event, where or safe(event.repo or "", 60), data_of(event))
     made = _SENTENCES.get(event.type, _any)(fields)
     return EventSentence(made.subject, made.verb, safe(made.rest, 2 * _LONGEST).rstrip())

@@ -111,6 +111,7 @@ class RegistryEvent:
     worktree: str | None
     agent: str | None
     data: str
+    host: str | None = None  # the label of the other home that has recorded it; None: this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +306,7 @@ class Snapshot:
     registry: RegistryState = field(default=RegistryState())
     forges: tuple[ForgeState, ...] = ()  # of repositories whose forge was asked
     homes: tuple[HomeState, ...] = ()  # of the team, the own one too; none without a team
+    team_events: tuple[RegistryEvent, ...] = ()  # the last ones of other homes, in the order of the feed
     runs: tuple[Run, ...] = ()  # of this home, the newest first
     sinks: tuple[SinkState, ...] = ()  # the receivers of events that are configured
     identities: tuple[tuple[str, str], ...] = ()  # (repository here, what all homes call it), while there is a team

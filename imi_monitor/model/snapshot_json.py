@@ -37,6 +37,7 @@ def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
         "registry": asdict(snapshot.registry),
         "forges": [asdict(one) for one in snapshot.forges],
         "homes": [home_data(one) for one in snapshot.homes],
+        "team_events": [asdict(event) for event in snapshot.team_events],
         "sinks": [asdict(one) for one in snapshot.sinks],
     }
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from imi_monitor.model.agent import Agent
-    from imi_monitor.model.snapshot import Worktree
+    from imi_monitor.model.snapshot import RegistryEvent, Worktree
 
 T = TypeVar("T")
 
@@ -33,10 +33,11 @@ class TeamRows:
             int, tuple[Worktree, str, Worktree]
         ] = {}  # by the identity of the row: its name, what it became
         self._agents: dict[int, tuple[Agent, str, Agent]] = {}
+        self._events: tuple[object, tuple[RegistryEvent, ...]] = (None, ())  # what they were made of, and they
 
     def merge(self, snapshot: Snapshot) -> Snapshot:
         others = [home for home in snapshot.homes if not home.own]
-        if not any(home.worktrees or home.agents for home in others):
+        if not snapshot.team_events and not any(home.worktrees or home.agents for home in others):
             return snapshot
         names = _names(snapshot, others)
         trees = tuple(self._named_worktrees(snapshot, others, names))
@@ -50,7 +51,17 @@ class TeamRows:
             agents=(*snapshot.agents, *agents),
             repositories=(*snapshot.repositories, *added),
             collisions=(*snapshot.collisions, *_collisions(snapshot.worktrees, trees)),
+            team_events=self._named_events(snapshot, names),
         )
+
+    def _named_events(self, snapshot: Snapshot, names: dict[str, str]) -> tuple[RegistryEvent, ...]:
+        """The events of other homes by the names that their repositories have here."""
+        inputs = (snapshot.team_events, names, snapshot.repositories)
+        if self._events[0] != inputs:
+            found = [(one, names.get(one.repo or "", one.repo or "")) for one in snapshot.team_events]
+            named = [replace(one, repo=name or None) for one, name in found if self._is_shown(snapshot, name)]
+            self._events = (inputs, tuple(named))
+        return self._events[1]
 
     def _named_worktrees(
         self, snapshot: Snapshot, homes: Sequence[HomeState], names: dict[str, str]
@@ -88,6 +99,7 @@ def _names(snapshot: Snapshot, homes: Sequence[HomeState]) -> dict[str, str]:
     """What each repository is called here, by its identity."""
     identities = {tree.key.repo for home in homes for tree in home.worktrees}
     identities |= {agent.key.repo for home in homes for agent in home.agents if agent.key is not None}
+    identities |= {one.repo for one in snapshot.team_events if one.repo is not None}
     names = {identity: name for name, identity in snapshot.identities if identity in identities}
     taken = [*names.values(), *snapshot.repositories]
     rest = identities - names.keys()

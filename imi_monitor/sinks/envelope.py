@@ -70,6 +70,7 @@ def cloud_event(one: OutgoingEvent, level: str) -> dict[str, object]:
     subject = "/".join(part for part in (event.repo_name, event.worktree_name) if part)
     more = {
         "subject": _text(subject) or None,
+        "repository": _text(one.repository or "") or None,
         "agent": _text(event.agent_id or "") or None,
         "epoch": event.epoch,
         "correlationid": data.get("correlation_id"),

@@ -1,4 +1,4 @@
-"""The homes of the team: what other machines publish on the team's Redis. Without one nothing is imported or asked."""
+"""The homes of the team: what other machines publish on the team's Redis, and their last events. Without one nothing is asked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from imi_monitor import host
 from imi_monitor.links import redis_url
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.home_states import HomeStates, PublishedRows
+from imi_monitor.model.team_events import MOST, TeamFeed
 from imi_monitor.sources.hints import Hint, RegistryChanged
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 from imi_monitor.store import registry_identity, repositories
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from imi_monitor.links.presence_reader import PresenceReader
 
+_EVENTS = "team-events"  # the source of their health
+_START = "0-0"
 _RETRY_SECONDS = 10.0  # until a registry that cannot be read is read again
 
 
@@ -29,8 +32,10 @@ class HomesSource(Source):
     def __init__(self, context: SourceContext) -> None:
         self._registry = context.registry
         self._settings = context.settings
+        self._feed = TeamFeed("")
         self._registry_changed = True
         self._own = ""
+        self._labels: dict[str, str] = {}  # of the homes by their ids
 
     async def run(self, receiver: ReadingReceiver) -> None:
         try:
@@ -41,7 +46,10 @@ class HomesSource(Source):
             return
         while not await self._read_registry(receiver):
             await asyncio.sleep(_RETRY_SECONDS)
-        await self._follow(receiver, address, HomeStates(self._own, host.hostname()))
+        self._feed = TeamFeed(self._own)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(receiver, address, HomeStates(self._own, host.hostname())))
+            group.create_task(self._follow_events(receiver, address))
 
     def handle_hint(self, hint: Hint) -> None:
         if isinstance(hint, RegistryChanged):
@@ -82,23 +90,65 @@ class HomesSource(Source):
                     reader.forget()
                     sentence = f"{address.shown} {redis_link.fault_of(error)}"
                     receiver.set_failure(self.name, "the team's Redis", sentence)
-                    _report(receiver, states, reader, (), connected=False)
+                    self._report(receiver, states, reader, (), connected=False)
                     await asyncio.sleep(pause.next())
                 else:
                     pause.reset()
                     receiver.set_healthy(self.name, f"{address.shown} {note}" if note else None)
-                    _report(receiver, states, reader, changed, connected=True)
+                    self._report(receiver, states, reader, changed, connected=True)
         finally:
             await link.close()
+            await blocking.close()
+
+    def _report(
+        self,
+        receiver: ReadingReceiver,
+        states: HomeStates,
+        reader: PresenceReader,
+        changed: Collection[str],
+        *,
+        connected: bool,
+    ) -> None:
+        read = {one.ident: PublishedRows(one.description, one.fields, one.age) for one in reader.homes.values()}
+        homes = states.states(read, changed, connected=connected)
+        labels = {one.id: one.label for one in homes}
+        if labels != self._labels:
+            self._labels = labels
+            receiver.update(team_events=self._feed.events(labels))
+        receiver.update(homes=homes)
+
+    async def _follow_events(self, receiver: ReadingReceiver, address: redis_url.RedisAddress) -> None:
+        """Follow the team's feed from its last entries on; after a loss of the server's data from its new beginning."""
+        from imi_monitor.links import redis_link, retry_loop
+        from imi_monitor.links.presence_keys import TeamKeys
+
+        blocking, key = redis_link.RedisLink(address, blocking=True), TeamKeys(self._settings.text("team.name")).feed
+        at: str | None = None
+
+        async def read() -> None:
+            nonlocal at
+            first = at is None
+            entries = await (blocking.newest(key, MOST) if at is None else blocking.read_after(key, at))
+            if self._feed.add(fields.get("event", "") for _, fields in entries):
+                receiver.update(team_events=self._feed.events(self._labels))
+            if entries:
+                at = entries[-1][0]
+            elif first:
+                at = _START
+            elif redis_link.entry_order(await blocking.last_entry(key)) < redis_link.entry_order(at or _START):
+                at = None
+
+        def report(why: str | None) -> None:
+            if why is None:
+                receiver.set_healthy(_EVENTS)
+            else:
+                receiver.set_failure(_EVENTS, "events of other machines", why)
+
+        try:
+            await retry_loop.repeat(read, address, report)
+        finally:
             await blocking.close()
 
 
 def make_source(context: SourceContext) -> HomesSource | None:
     return HomesSource(context) if context.settings.text("servers.redis_url") else None
-
-
-def _report(
-    receiver: ReadingReceiver, states: HomeStates, reader: PresenceReader, changed: Collection[str], *, connected: bool
-) -> None:
-    read = {one.ident: PublishedRows(one.description, one.fields, one.age) for one in reader.homes.values()}
-    receiver.update(homes=states.states(read, changed, connected=connected))

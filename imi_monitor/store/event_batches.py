@@ -6,14 +6,14 @@ The texts (title, last prompt, last message) were redacted when they were record
 from __future__ import annotations
 
 from imi_monitor.fast.frozen_dataclass import dataclass
-from imi_monitor.store import events, sink_cursors
+from imi_monitor.store import events, repositories, sink_cursors
 from imi_monitor.store.events import Event
 from imi_monitor.store.registry_identity import RegistryIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class OutgoingEvent:
     event: Event
     data: dict[str, object]
     texts: SessionTexts | None = None
+    repository: str | None = None  # what all homes of a team call the event's repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ def read_batch(connection: sqlite3.Connection, sink: str, limit: int, behind: in
 
 
 def outgoing(connection: sqlite3.Connection, registry: str, found: Sequence[Event]) -> tuple[OutgoingEvent, ...]:
-    return tuple(_outgoing(connection, registry, event) for event in found)
+    identities = repositories.list_identities(connection, registry) if found else {}
+    return tuple(_outgoing(connection, registry, event, identities) for event in found)
 
 
 def list_prompts(connection: sqlite3.Connection, after: int, limit: int) -> list[PromptRow]:
@@ -89,7 +91,9 @@ def last_session_event(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM session_events").fetchone()[0])
 
 
-def _outgoing(connection: sqlite3.Connection, registry: str, event: Event) -> OutgoingEvent:
+def _outgoing(
+    connection: sqlite3.Connection, registry: str, event: Event, identities: Mapping[str, str]
+) -> OutgoingEvent:
     data = events.data_of(event)
     texts = None
     session = data.get("session")
@@ -98,4 +102,4 @@ def _outgoing(connection: sqlite3.Connection, registry: str, event: Event) -> Ou
             "SELECT title, prompt, last_message FROM sessions WHERE host = ? AND id = ?", (event.host, session)
         ).fetchone()
         texts = SessionTexts(*row) if row is not None else None
-    return OutgoingEvent(registry, event, data, texts)
+    return OutgoingEvent(registry, event, data, texts, identities.get(event.repo_name or ""))

@@ -8,12 +8,12 @@ from contextlib import suppress
 from datetime import timedelta
 
 from imi_monitor.actions.notes import context_sender
+from imi_monitor.links import retry_loop
 from imi_monitor.links.context_store import SESSION_SECONDS, ContextStore
 from imi_monitor.links.presence_keys import TeamKeys
 from imi_monitor.links.redis_link import RedisLink
 from imi_monitor.model import times
 from imi_monitor.store import contexts
-from imi_monitor.team import retry_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

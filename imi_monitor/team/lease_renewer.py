@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 
 from imi_monitor import host
 from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.links import retry_loop
 from imi_monitor.links.presence_keys import TeamKeys
 from imi_monitor.links.question_channel import QuestionChannel
 from imi_monitor.links.redis_link import RedisLink
 from imi_monitor.model import team_question
 from imi_monitor.model.team_question import HeldClaim, HomeQuestion
 from imi_monitor.store import remote_claims
-from imi_monitor.team import retry_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

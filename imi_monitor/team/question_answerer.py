@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from imi_monitor import presence, roster
 from imi_monitor.git import layout
+from imi_monitor.links import retry_loop
 from imi_monitor.links.presence_keys import TeamKeys
 from imi_monitor.links.question_channel import QuestionChannel
 from imi_monitor.links.redis_link import RedisLink
@@ -22,7 +23,6 @@ from imi_monitor.store import claims, db, leases, question_answers, registry_ide
 from imi_monitor.store.claim_requests import ClaimTarget
 from imi_monitor.store.question_answers import GrantedClaim
 from imi_monitor.store.repositories import RepositoryRegistration
-from imi_monitor.team import retry_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

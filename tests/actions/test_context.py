@@ -72,7 +72,7 @@ def test_a_context_survives_the_death_of_its_terminal(  # S2.26 S2.27
         wait_for(lambda: geometry(again, restored) == before)
         panes = again("list-panes", "-t", restored, "-F", "#{pane_id} #{pane_current_command}").splitlines()
         assert not any("sleep" in one for one in panes), "it is typed and not started"
-        wait_for(lambda: any("sleep 1234" in again("capture-pane", "-p", "-t", one.split()[0]) for one in panes))
+        wait_for(lambda: any("sleep 1234" in again("capture-pane", "-pJ", "-t", one.split()[0]) for one in panes))
         now = imi("context", "--json", cwd=tree.path).data
         assert now["context"]["intent"] == "make it work" and not now["resumable"], "it goes on here"
         assert imi("context", "resume", cwd=tree.path).code == 1, "once is enough"

@@ -241,10 +241,9 @@ async def make_faults(world: World, pause: float, over: asyncio.Event) -> None:
 def contend(folder: Path, attempts: int, pause: float, seed: int, serving: Sequence[str] = ()) -> World:
     """So many attempts by 20 agents of five homes against two homes, or against these that serve; what happened."""
     with running_server(folder / "redis") as server:
-        homes = [ServingHome(folder / "homes", name, server) for name in serving] or [
-            DecidingHome(folder / "homes", name, server) for name in ("alpha", "beta")
-        ]
-        world = World(list(homes), server, seed)
+        homes: list[DecidingHome] = [*(ServingHome(folder / "homes", name, server) for name in serving)]
+        homes = homes or [DecidingHome(folder / "homes", name, server) for name in ("alpha", "beta")]
+        world = World(homes, server, seed)
 
         async def main() -> None:
             askers = [Asker(world, f"agent-{n}", f"{n % 5}" * 32) for n in range(20)]

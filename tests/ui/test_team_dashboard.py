@@ -184,6 +184,7 @@ def test_a_dashboard_shows_what_another_home_publishes_and_that_it_left(
     with left.process("serve") as served, right.dashboard() as terminal:
         terminal.until(b"feat-left")
         terminal.until(b"agent-left")
+        terminal.until(b"claimed left:feat-left")  # its events are in the panel of events
         served.kill()
         terminal.until(b"2 hosts")
         terminal.send(b"C")

@@ -1,8 +1,9 @@
-"""Panel 5: the registry's events, the newest last."""
+"""Panel 5: the registry's events and those of other homes, the newest last."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual.content import Content
 
@@ -27,15 +28,19 @@ class EventsPanel(FeedPanel[ShownEvent]):
 
     def entries(self, snapshot: Snapshot) -> Sequence[ShownEvent]:
         """The events of the repositories shown, those of a session folded."""
-        inputs = (snapshot.events, snapshot.repositories)
+        inputs = (snapshot.events, snapshot.repositories, snapshot.team_events)
         if self._folded[0] != inputs:
             self._names = repository_names.of_snapshot(snapshot)
             own = [one for one in snapshot.events if event_text.concerns(one, snapshot.repositories)]
-            self._folded = (inputs, event_text.fold(own))
+            others = [replace(one, restorable=False) for one in event_text.fold(snapshot.team_events)]
+            self._folded = (inputs, event_text.with_other_homes(event_text.fold(own), others))
         return self._folded[1]
 
     def entry_key(self, entry: ShownEvent) -> str:
-        return str(entry.event.seq)
+        return f"{entry.event.host or ''} {entry.event.seq}"
+
+    def home_of(self, entry: ShownEvent) -> str | None:
+        return entry.event.host
 
     def entry_line(self, entry: ShownEvent, room: int) -> Content:
         return cells.event_line(entry, room, repository=self._names.prefix(entry.event.repo))

@@ -36,6 +36,10 @@ class FeedPanel(Panel, Generic[E]):
     def entry_key(self, entry: E) -> str:
         raise NotImplementedError
 
+    def home_of(self, entry: E) -> str | None:
+        """The other home that an entry is from; None for this one."""
+        return None
+
     def entry_line(self, entry: E, room: int) -> Content:
         raise NotImplementedError
 
@@ -59,7 +63,12 @@ class FeedPanel(Panel, Generic[E]):
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
         entries, only, room = self.entries(snapshot), self.only, self.room
         if only is not None:
-            entries = [entry for entry in entries if (entry.repo, entry.worktree) == (only.repo, only.worktree)]
+            home = None if only.host == snapshot.host else only.host
+            entries = [
+                entry
+                for entry in entries
+                if (self.home_of(entry), entry.repo, entry.worktree) == (home, only.repo, only.worktree)
+            ]
         entries = entries[-_MAX_ROWS:]
         self.names = self.name_width(entries, room)
         return [
