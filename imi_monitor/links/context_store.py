@@ -67,13 +67,13 @@ class ContextStore:
         self._link, self._prefix = link, prefix
 
     async def put(self, context: SharedContext) -> str | None:
-        """Write the three keys; returns a sentence if a key of another program is in the way."""
+        """Write the three keys, the session last; returns a sentence if a key of another program is in the way."""
         session, intent = f"{self._prefix}session:{context.id}", f"{self._prefix}intent:{context.id}"
         fields = [word for pair in context.fields.items() for word in pair if pair[1]]
         writes: list[tuple[str, str, Sequence[str | int]]] = [
-            (_PUT_HASH, session, [SESSION_SECONDS, *fields]),
             (_PUT_LIST, f"{session}:milestones", [SESSION_SECONDS, *context.milestones[-_MOST_MILESTONES:]]),
             (_PUT_TEXT, intent, [max(1, context.intent_seconds), context.intent]),
+            (_PUT_HASH, session, [SESSION_SECONDS, *fields]),
         ]
         for script, key, words in writes:
             found = await self._link.script(script, [key], words)
