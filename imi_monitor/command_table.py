@@ -61,6 +61,7 @@ VERBS: dict[str, str] = {
     "hosts": "imi_monitor.actions.team.hosts_action",
     "monitor": "imi_monitor.cli.dashboard_command",
     "watch": "imi_monitor.cli.watch_command",
+    "web": "imi_monitor.cli.web_command",
     "demo": "imi_monitor.cli.demo_command",
     "claim": "imi_monitor.actions.claims.claim_action",
     "heartbeat": "imi_monitor.actions.claims.heartbeat_action",

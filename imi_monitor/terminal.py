@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     Attributes = list[Any]
 
+IN_BROWSER = "IMI_BROWSER"  # the variable that says that the terminal is a page of `imi web`
+
 # Mouse reports in all forms, focus reports, bracketed paste, resize reports, synchronised output.
 _MODES = (1000, 1001, 1002, 1003, 1005, 1006, 1015, 1016, 1004, 2004, 2048, 2026)
 MODES_OFF = "".join(f"\x1b[?{mode}l" for mode in _MODES)

@@ -24,6 +24,7 @@ USED_ELSEWHERE = {
     "read_first_snapshot": "called by its name, in the process beside the start",
     "__init_subclass__": "Python calls it",
     "get_driver_class": "Textual calls it",
+    "can_suspend": "Textual reads it",
     "check_action": "Textual calls it",
     "panic": "Textual calls it",
     "_print_error_renderables": "Textual calls it",

@@ -32,6 +32,9 @@ def test_the_wheel_holds_the_package_and_the_styles(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "imi_monitor/cli/command_runner.py" in names
     assert any(name.startswith("imi_monitor/styles/") for name in names)
+    assert {"imi_monitor/cli/web/page.html", "imi_monitor/cli/web/page.js", "imi_monitor/cli/web/page.css"} <= set(
+        names
+    )
     assert any(name.endswith("data/share/man/man1/imi.1") for name in names)
     assert not [name for name in names if name.startswith(("tests/", "bench/", "shared/"))]
 

@@ -7,6 +7,7 @@ MODULES = (
     "imi_monitor.cli.dashboard_command",
     "imi_monitor.cli.watch_command",
     "imi_monitor.cli.serve_command",
+    "imi_monitor.cli.web_command",
     "imi_monitor.cli.mcp_command",
     "imi_monitor.cli.demo_command",
     "imi_monitor.cli.agents_command",

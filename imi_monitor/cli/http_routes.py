@@ -11,17 +11,16 @@ import json
 import os
 import string
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.history import session_timeline, sessions_action
 from imi_monitor.actions.runs.logs_action import OutputReader
+from imi_monitor.cli.loopback_server import EVENTS, JSON, TEXT, RouteAnswer, failure
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.runs import job_log, log_text
 from imi_monitor.store import batches, db, query, runs
 from imi_monitor.store.runs import RunRow
 
-JSON, TEXT, EVENTS = "application/json", "text/plain; charset=utf-8", "text/event-stream"
 _VIEWS = {
     "/api/tasks": ("tasks", "started_at IS NULL, started_at DESC, id"),
     "/api/sessions": ("sessions", "started_at DESC"),
@@ -33,16 +32,6 @@ _MOST_LOG = 4 << 20  # bytes of a log's end
 _PLAIN = frozenset(string.ascii_letters + string.digits + "-_.:")
 _MOST_ID = 120
 _SESSION = "session-"
-
-
-@dataclass(frozen=True, slots=True)
-class RouteAnswer:
-    """A status with a body; or `more`, which is called again and again: the next part, None when it is over."""
-
-    status: int
-    kind: str
-    body: bytes = b""
-    more: Callable[[], bytes | None] | None = None
 
 
 def answer(open_context: Callable[[], Context], path: str, given: Mapping[str, str]) -> RouteAnswer:
@@ -64,10 +53,6 @@ def answer(open_context: Callable[[], Context], path: str, given: Mapping[str, s
 def is_plain(ident: str) -> bool:
     """Whether a text can be an id; it is only looked up, and never part of a path."""
     return 0 < len(ident) <= _MOST_ID and set(ident) <= _PLAIN and not ident.startswith(".")
-
-
-def failure(status: int, sentence: str) -> RouteAnswer:
-    return RouteAnswer(status, JSON, json.dumps({"success": False, "error": sentence}).encode())
 
 
 def _rows(open_context: Callable[[], Context], view: str, order: str, given: Mapping[str, str]) -> RouteAnswer:
@@ -168,16 +153,6 @@ def _stream(open_context: Callable[[], Context], ident: str, _given: Mapping[str
 
 def _event(kind: str, data: Mapping[str, object]) -> bytes:
     return f"event: {kind}\ndata: {json.dumps(data, default=str)}\n\n".encode("utf-8", "replace")
-
-
-def parameters(text: str) -> dict[str, str]:
-    """The values behind the question mark, decoded; the first of each name counts."""
-    from urllib.parse import parse_qsl
-
-    found: dict[str, str] = {}
-    for name, value in parse_qsl(text, keep_blank_values=True, max_num_fields=50):
-        found.setdefault(name, value)
-    return found
 
 
 def paths() -> Iterator[str]:

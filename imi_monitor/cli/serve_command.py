@@ -76,13 +76,14 @@ def _serve_http(parsed: ParsedCommandLine) -> int:
     import signal
 
     from imi_monitor.actions.context import Context
-    from imi_monitor.cli import http_server, output
+    from imi_monitor.cli import http_server, loopback_server, output
 
     with Context(database=parsed.option("db")) as context:
         database = context.database
         if context.registry_problem is not None:
             raise context.registry_problem
-    port, token = http_server.port_of(parsed.request.number("port")), http_server.read_token()
+    port = loopback_server.port_of(parsed.request.number("port"), http_server.DEFAULT_PORT)
+    token = http_server.read_token()
 
     async def serve() -> None:
         ended = asyncio.Event()
@@ -90,7 +91,9 @@ def _serve_http(parsed: ParsedCommandLine) -> int:
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
         served = http_server.HttpServer(lambda: Context(database=database), token)
         server = await served.open(port)
-        output.note(f"imi: http://{http_server.ADDRESS}:{served.port}/api/tasks; token in {http_server.token_file()}")
+        output.note(
+            f"imi: http://{loopback_server.ADDRESS}:{served.port}/api/tasks; token in {http_server.token_file()}"
+        )
         await ended.wait()
         server.close()
 

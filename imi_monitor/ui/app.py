@@ -76,6 +76,7 @@ class ImiApp(TerminalApp):
         open_context: Callable[[str | None], Context],
         *,
         read_only: bool = False,
+        in_browser: bool = False,
         preferences: Preferences | None = None,
         first: Snapshot | None = None,
         every_repository: bool = False,
@@ -83,7 +84,9 @@ class ImiApp(TerminalApp):
         super().__init__(preferences or Preferences())
         self._team_rows = TeamRows(every_repository=every_repository)
         self._run_rows = RunRows()
-        self.commands = commands.table(self.preferences.keymap, own=self.preferences.own_commands, read_only=read_only)
+        self.commands = commands.table(
+            self.preferences.keymap, own=self.preferences.own_commands, read_only=read_only, in_browser=in_browser
+        )
         key_hints.use(self.commands)
         self.open_context = open_context
         self.engine: Engine | None = None
@@ -104,6 +107,7 @@ class ImiApp(TerminalApp):
         self._connect = connect
         self.typed_keys = TypedKeys(self, super().on_event)
         self.read_only = read_only
+        self.in_browser = in_browser
         self._timer: Timer | None = None
         self._drawn_at = 0.0  # when a snapshot was drawn last
         saved = self.layout_file.load()
@@ -334,6 +338,10 @@ class ImiApp(TerminalApp):
             getattr(one, f"do_{word}") for one in self._handlers if hasattr(one, f"do_{word}")
         )
         return handler
+
+    @property
+    def read_only_reason(self) -> str:
+        return commands.READ_ONLY_IN_BROWSER if self.in_browser else commands.READ_ONLY
 
     def run_chosen(self, word: str | None) -> None:
         """Carry out what was chosen from the palette, the help or the menu of a row."""

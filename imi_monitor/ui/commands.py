@@ -64,6 +64,11 @@ def key_label(key: str) -> str:
 
 READ_ONLY = "this dashboard is read-only: start imi without --read-only to change something"
 
+READ_ONLY_IN_BROWSER = "this dashboard is read-only: start `imi web --write` to change something"
+IN_BROWSER = "this needs a terminal of its own: use imi in a terminal instead of a browser"
+_OF_TERMINALS = ("open", "open_with", "shell", "lazygit", "attach")
+"""Commands that show another program in the dashboard's terminal, or a pane beside it. So do own commands with a pane."""
+
 NAVIGATION_KEYS = frozenset(
     (
         *("tab", "shift+tab", "escape", "ctrl+c"),
@@ -155,7 +160,11 @@ DASHBOARD_FUNCTIONS = (
 
 
 def table(
-    keymap: Mapping[str, str] | None = None, *, own: Iterable[OwnCommand] = (), read_only: bool = False
+    keymap: Mapping[str, str] | None = None,
+    *,
+    own: Iterable[OwnCommand] = (),
+    read_only: bool = False,
+    in_browser: bool = False,
 ) -> tuple[Command, ...]:
     """All commands with the user's keys.
 
@@ -166,8 +175,15 @@ def table(
     commands = (*_actions(), *_views(), *DASHBOARD_FUNCTIONS, *own_commands)
     keys = {one.word: one.key for one in own_commands if one.key}
     with_keys = _apply_keymap(commands, {**keys, **(keymap or {})})
-    refused = (replace(one, refused=READ_ONLY, key_bar=0) if read_only and one.changes else one for one in with_keys)
-    return tuple(refused)
+    of_terminals = {*_OF_TERMINALS, *(one.word for one in own if one.pane)} if in_browser else set()
+    read_only_reason = READ_ONLY_IN_BROWSER if in_browser else READ_ONLY
+
+    def refused(one: Command) -> Command:
+        if one.word in of_terminals:
+            return replace(one, refused=IN_BROWSER, key_bar=0)
+        return replace(one, refused=read_only_reason, key_bar=0) if read_only and one.changes else one
+
+    return tuple(map(refused, with_keys))
 
 
 def displaced_keys_text(commands: Iterable[Command]) -> str:

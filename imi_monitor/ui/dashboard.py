@@ -7,9 +7,11 @@ engine starts after that paint.
 from __future__ import annotations
 
 import gc
+import os
 
 from imi_monitor import installation
 from imi_monitor.fast import quick_process
+from imi_monitor.terminal import IN_BROWSER
 from imi_monitor.ui import late_imports
 from imi_monitor.ui.preload import Preload
 
@@ -60,7 +62,13 @@ def run(
         return Context(database=database, repo=repo)
 
     app = ImiApp(
-        live, surroundings, read_only=read_only, preferences=chosen, first=first, every_repository=common_dirs is None
+        live,
+        surroundings,
+        read_only=read_only,
+        in_browser=bool(os.environ.pop(IN_BROWSER, "")),  # programs that it starts are not in a browser
+        preferences=chosen,
+        first=first,
+        every_repository=common_dirs is None,
     )
     app.on_first_paint = quick_process.resume_garbage_collection
     return run_app(app, recorded)

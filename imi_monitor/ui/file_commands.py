@@ -10,7 +10,6 @@ from imi_monitor.actions.action import Outcome
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
 from imi_monitor.ui import editor
-from imi_monitor.ui.commands import READ_ONLY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,5 +80,5 @@ def _app(view: View) -> ImiApp | None:
     app = cast("ImiApp", view.app)
     if not app.read_only:
         return app
-    app.say(READ_ONLY, bad=True)
+    app.say(app.read_only_reason, bad=True)
     return None

@@ -33,6 +33,7 @@ class TerminalApp(CrashSafeApp):
 
     force_exit: Callable[[int], object] | None = None  # ends the process if the app does not within EXIT_TIMEOUT
     crash_marker: CrashMarker | None = None
+    in_browser = False  # the terminal is a page: no other program can have it
 
     def __init__(self, preferences: Preferences) -> None:
         super().__init__()

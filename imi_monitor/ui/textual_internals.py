@@ -418,6 +418,10 @@ class TerminalDriver(LinuxDriver):
         self._vanish_watch_done = threading.Event()
         self._stop_pipe: tuple[int, int] | None = None  # a byte in it ends the input thread
 
+    @property
+    def can_suspend(self) -> bool:
+        return not getattr(self._app, "in_browser", False)
+
     def _get_terminal_size(self) -> tuple[int, int]:
         """Return the terminal's own size: COLUMNS and LINES may have been exported by another terminal's shell."""
         for fd in (self.fileno, 2, 1):

@@ -19,6 +19,7 @@ from imi_monitor.ui.widgets.key_bar import KeyHint
 
 MOVEMENT = "Movement"
 _LEAVE = "leave"
+_OF_TERMINALS = ("edit", "commit")  # the editor has the terminal; in a browser they say that there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,11 @@ def active_keys(screen: Screen[Any]) -> list[ViewKey]:
 def hints(screen: Screen[Any]) -> list[KeyHint]:
     """The bottom line of a view: how to leave it, what it does, and the help last, which is always shown."""
     keys = sorted((one for one in active_keys(screen) if one.in_bar), key=lambda one: one.action != _LEAVE)
-    shown = [KeyHint(key_label(one.keys[0]), one.label, f"app.simulate_key('{one.keys[0]}')") for one in keys]
+    refused = _OF_TERMINALS if getattr(screen.app, "in_browser", False) else ()
+    shown = [
+        KeyHint(key_label(one.keys[0]), one.label, f"app.simulate_key('{one.keys[0]}')", one.action not in refused)
+        for one in keys
+    ]
     helps = [one.binding for one in screen.active_bindings.values() if one.binding.action == "do('help')"]
     return [*shown, *(KeyHint(key_label(one.key), "Help", "app.do('help')") for one in helps)]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.cli import http_routes, http_server
+from imi_monitor.cli import http_routes, http_server, loopback_server
 from tests.helpers import Repo, imi, imi_argv, wait_for
 from tests.limits import LIMIT
 from tests.runs.conftest import world as world
@@ -181,13 +181,13 @@ def test_a_thousand_slow_readers_stop_nobody(repo: Repo) -> None:
 
 
 def test_heads_and_ids() -> None:
-    parsed = http_server.parse(b"GET /api/tasks?a=1&a=2&b=%20 HTTP/1.1\r\nHost: x\r\n\r\n")
+    parsed = loopback_server.parse(b"GET /api/tasks?a=1&a=2&b=%20 HTTP/1.1\r\nHost: x\r\n\r\n")
     assert parsed is not None and (parsed.path, parsed.values) == ("/api/tasks", {"a": "1", "b": " "})
     for head in (b"\xff", b"GET  / HTTP/1.1", b"GET http://x/ HTTP/1.1", b"GET / HTTP/1.1\r\n x: y"):
         head += b"\r\n\r\n"
-        assert http_server.parse(head) is None
+        assert loopback_server.parse(head) is None
     assert (
-        http_server.parse(b"GET /?" + b"&".join(b"a%d=1" % number for number in range(100)) + b" HTTP/1.1\r\n\r\n")
+        loopback_server.parse(b"GET /?" + b"&".join(b"a%d=1" % number for number in range(100)) + b" HTTP/1.1\r\n\r\n")
         is None
     )
     plain = [one for one in ("job-1", "claude:1", "../x", ".x", "", "a/b", "x" * 121) if http_routes.is_plain(one)]

@@ -13,7 +13,6 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_log
-from imi_monitor.ui.commands import READ_ONLY
 from imi_monitor.ui.handlers.worktree_commands import run_suspended
 
 TYPE_CHECKING = False
@@ -49,7 +48,7 @@ class ActionCommands:
 
         action = actions.find(word.replace("-", " ")) or actions.find(word)
         if action is not None and action.changes and self._app.read_only:
-            self._app.say(READ_ONLY, bad=True)
+            self._app.say(self._app.read_only_reason, bad=True)
         elif action is not None:
             about = self._home.targets if trees is None else trees
             values = {**self._shown_question(action, about), **(values or {})}

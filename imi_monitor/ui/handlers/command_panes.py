@@ -14,6 +14,7 @@ from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.own_command import OWN_PREFIX, OwnCommand
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
+from imi_monitor.ui.commands import IN_BROWSER
 from imi_monitor.ui.handlers.worktree_commands import run_suspended
 
 TYPE_CHECKING = False
@@ -52,7 +53,13 @@ class CommandPanes:
             )
             return
         entries = [
-            MenuEntry(one.command.name, one.command.label, _help(one), _menu_key(one, number), one.why_not)
+            MenuEntry(
+                one.command.name,
+                one.command.label,
+                _help(one),
+                _menu_key(one, number),
+                one.why_not or (IN_BROWSER if one.command.pane and self._app.in_browser else ""),
+            )
             for number, one in enumerate(found, 1)
         ]
         by_name = {one.command.name: one.command for one in reversed(found)}  # the user's stand first

@@ -21,7 +21,6 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import board_card, cells, filters
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
-from imi_monitor.ui.commands import READ_ONLY
 from imi_monitor.ui.views.batch_files_view import BatchFilesView
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
 from imi_monitor.ui.views.item_view import ItemView
@@ -262,7 +261,7 @@ class BoardView(FilteredView):
         if item is None or not 0 <= column <= _LAST:
             return
         if app.read_only:
-            app.say(READ_ONLY, bad=True)
+            app.say(app.read_only_reason, bad=True)
             return
 
         def ended(result: Outcome | ImiError) -> None:
