@@ -10,6 +10,7 @@ import sqlite3
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.store import history_file
+from imi_monitor.store.history_file import HistoryEntry
 
 _PREFIX = 3  # characters from which the last word may be a beginning
 
@@ -29,24 +30,13 @@ class HistoryQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryHit:
-    """One entry that was found. `words` begins with its sentence."""
+class HistoryHit(HistoryEntry):
+    """One entry that was found, with its number in `history.db`; 0: it is from another archive."""
 
-    seq: int
-    id: str
-    registry: str
-    type: str
-    at: str
-    host: str
-    repo_name: str | None
-    worktree_name: str | None
-    agent_id: str | None
-    epoch: int | None
-    data: str
-    words: str
+    seq: int = 0
 
 
-_COLUMNS = ", ".join(f"e.{name}" for name in HistoryHit.__annotations__)
+_COLUMNS = ", ".join(f"e.{name}" for name in HistoryHit.__match_args__)
 
 
 def search(connection: sqlite3.Connection, query: HistoryQuery, limit: int) -> list[HistoryHit]:

@@ -66,7 +66,7 @@ def search_server(settings: Settings, query: HistoryQuery, limit: int, warnings:
         shown = f"PostgreSQL at {address.shown} {postgres_link.fault_of(error)}"
         warnings.append(f"{shown}; searched history.db instead")
         return None
-    hits = [HistoryHit(0, *row) for row in rows]
+    hits = [HistoryHit(*row) for row in rows]
     return HistoryAnswer(f"PostgreSQL at {address.shown}", hits, total, indexed=True)
 
 
