@@ -14,8 +14,9 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 
 from bench.common import Row
 from imi_monitor import config, host
@@ -33,14 +34,16 @@ from imi_monitor.store import (
 )
 from imi_monitor.store.async_registry import open_registry
 from imi_monitor.store.claims import ClaimRequest
+from imi_monitor.store.event_batches import OutgoingEvent
 from imi_monitor.store.history_file import HistoryEntry
 from imi_monitor.store.history_search import HistoryQuery
 
 _EVENTS = int(os.environ.get("IMI_BENCH_EVENTS", "1000000"))
 _BATCH = 200
 _SEARCHES = 200
-_CLAIMS = 1500
+_CLAIMS, _ROUNDS = 250, 12  # claims of one round, alone and while the archive is loaded
 _BACKLOG = 5000
+_SETTLE = 0.05  # seconds in which a batch of the archive ends
 _STEMS = (
     "auth token cache index parse render socket queue retry merge branch layout theme claim agent panel stream outbox"
 )
@@ -124,7 +127,7 @@ def _searches(folder: str) -> list[Row]:
 
 
 def _claims(folder: str) -> list[Row]:
-    """p99 of a claim alone, and while the relay of another process archives a backlog of the same registry."""
+    """p99 of a claim alone, and while the relay of another process archives a backlog of the same registry, in turns."""
     path = os.path.join(folder, "iMi.db")
     with closing(db.connect(path)) as connection:
         registration = repositories.RepositoryRegistration(
@@ -143,30 +146,47 @@ def _claims(folder: str) -> list[Row]:
         db.transact(connection, register)
         db.transact(connection, fill)
         db.transact(connection, sink_cursors.configure, {"history": None})
-        alone = _p99(connection)
         child = os.fork()
         if not child:
             asyncio.run(_archive(path))
             os._exit(0)
+        pause = Path(f"{path}.pause")
+        spent: dict[bool, list[float]] = {False: [], True: []}
         try:
             time.sleep(1.0)
-            loading = _p99(connection)
+            for number in range(2 * _ROUNDS):
+                is_loading = number % 2 == 1
+                pause.unlink(missing_ok=True) if is_loading else pause.touch()
+                time.sleep(_SETTLE)
+                spent[is_loading] += _claim_times(connection)
             one = sink_cursors.find(connection, "history")
             assert one is not None and one.seq and one.backlog, "the archive was loaded all the time"
         finally:
             os.kill(child, 9)
             os.waitpid(child, 0)
+        alone, loading = (statistics.quantiles(spent[one], n=100)[98] for one in (False, True))
     return [
         Row("a claim while the archive is loaded, p99", loading, "ms", alone, "the same alone", loading / alone, 1.5)
     ]
 
 
+class _PausedSink(history_sink.HistorySink):
+    """Archives nothing while there is a file beside the registry."""
+
+    async def deliver(self, batch: Sequence[OutgoingEvent]) -> Mapping[int, str]:
+        pause = Path(self._path).with_name("iMi.db.pause")
+        while pause.exists():
+            await asyncio.sleep(0.005)
+        return await super().deliver(batch)
+
+
 async def _archive(path: str) -> None:
     async with open_registry(path) as registry:
-        await Relay(history_sink.HistorySink(path), registry).run()
+        await Relay(_PausedSink(path), registry).run()
 
 
-def _p99(connection: sqlite3.Connection) -> float:
+def _claim_times(connection: sqlite3.Connection) -> list[float]:
+    """The milliseconds of some claims."""
     process = host.identify_process(os.getpid())
     spent = []
     for number in range(_CLAIMS):
@@ -176,7 +196,7 @@ def _p99(connection: sqlite3.Connection) -> float:
             connection, target, ClaimRequest(f"a{number}", process, force=True, reason="bench")
         )
         spent.append((time.perf_counter() - began) * 1000)
-    return statistics.quantiles(spent, n=100)[98]
+    return spent
 
 
 def _relay(folder: str) -> list[Row]:

@@ -380,6 +380,17 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "intent.logged": _logged("intends"),
     "lesson.logged": _logged("learned"),
     "milestone.logged": _logged("reached a milestone"),
+    "note.added": lambda fields: EventSentence(
+        fields.who, "wrote a note", f"{_in(fields)}{fields.after('place', ' on ')}{fields.after('remark', ': ')}"
+    ),
+    "note.answered": lambda fields: EventSentence(
+        fields.who, "answered a note", f"{_in(fields)}{fields.after('remark', ': ')}"
+    ),
+    "note.done": lambda fields: EventSentence(fields.who, "handled a note", _in(fields)),
+    "note.sent": lambda fields: EventSentence(
+        fields.who, "sent notes", f"{fields.after('agent', ' to ')}{_in(fields)}"
+    ),
+    "note.withdrawn": lambda fields: EventSentence("notes", "were not delivered", _in(fields)),
     "registry.restored": _about(
         "the registry", "was restored from a backup", lambda fields: fields.after("reason", ": ")
     ),

@@ -28,7 +28,9 @@ _NAMES = (
     "line",
     "title",
     "artifacts",
+    "place",
 )  # not shared at the level `counts`
+_MESSAGES = ("remark",)  # what is said to an agent is shared as its prompts are
 
 
 class TooLarge(ValueError):
@@ -38,7 +40,8 @@ class TooLarge(ValueError):
 def shared_data(one: OutgoingEvent, level: str) -> dict[str, object]:
     """The data of an event as it may leave this machine at this level of `team.share`."""
     rank = LEVELS.index(level) if level in LEVELS else 0
-    data = {name: _clean(value) for name, value in one.data.items() if rank >= 1 or name not in _NAMES}
+    kept = {*(_NAMES if rank < LEVELS.index("names") else ()), *(_MESSAGES if rank < LEVELS.index("prompts") else ())}
+    data = {name: _clean(value) for name, value in one.data.items() if name not in kept}
     if one.texts is not None:
         if rank >= LEVELS.index("titles") and one.texts.title:
             data["title"] = _clean(one.texts.title[:120])

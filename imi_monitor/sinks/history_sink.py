@@ -38,6 +38,7 @@ class HistorySink(Sink):
     """Writes from a thread: a merge of the index may take a second, and the dashboard must not wait for it."""
 
     name = NAME
+    share = 0.2  # claims wait for the same disk
     faults = (HistoryError, OSError)
 
     def __init__(self, database: str) -> None:

@@ -32,7 +32,6 @@ _RETRY_PARKED_SECONDS = 600.0
 _CLOSE_SECONDS = 1.0
 _GATHERED = 0.1  # seconds in which events gather, so that many are delivered at once
 _SAVED_EVERY = 10  # batches
-_MOST_SHARE = 0.5  # of a core, while a backlog is delivered
 
 
 class Relay:
@@ -146,7 +145,7 @@ class Relay:
         self.problem = None
         if self._unhurried and len(found.events) == self.sink.batch:
             spent = asyncio.get_running_loop().time() - began
-            await asyncio.sleep(spent * (1 - _MOST_SHARE) / _MOST_SHARE)
+            await asyncio.sleep(spent / self.sink.share - spent)
         return True
 
     async def _save(self, refused: Mapping[int, str]) -> None:

@@ -23,6 +23,7 @@ class Sink:
     name: str
     label: str  # for people: `RabbitMQ at 127.0.0.1:5672`
     batch = 200  # events delivered together
+    share = 0.5  # of the time in which a backlog is delivered; the rest is left to others
     hours: int | None = None  # of events that a sink gets which is new, or lost its data; None: all
     faults: tuple[type[Exception], ...] = (OSError,)
 

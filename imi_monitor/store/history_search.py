@@ -9,9 +9,17 @@ from __future__ import annotations
 import sqlite3
 
 from imi_monitor.fast.frozen_dataclass import dataclass
-from imi_monitor.store import history_file
+from imi_monitor.store import history_file, registry_identity
 from imi_monitor.store.history_file import HistoryEntry
 
+FORGOTTEN = "(forgotten)"
+_TEXTS_OF_NOTES = {
+    "intent.logged": "text",
+    "lesson.logged": "text",
+    "milestone.logged": "text",
+    "note.added": "text",
+    "note.answered": "answer",
+}
 _PREFIX = 3  # characters from which the last word may be a beginning
 
 
@@ -142,15 +150,27 @@ def _scan(query: HistoryQuery, where: list[str], values: list[object]) -> None:
 
 
 def forget_in_registry(connection: sqlite3.Connection, hit: HistoryHit) -> None:
-    """Delete what the registry has of an entry: its event, or the text of a prompt. Call it inside a transaction."""
+    """Delete what the registry has of an entry: its event, and the texts of a prompt, session or note. Call it inside a
+    transaction."""
     connection.execute("DELETE FROM events WHERE id = ?", (hit.id,))
-    if hit.type != "session.prompt":
-        return
     from imi_monitor.fast import json_reader
 
     data = json_reader.loads(hit.data)
     if not isinstance(data, dict):
         return
+    if hit.type == "session.prompt":
+        _forget_prompt(connection, hit, data)
+    elif hit.type == "session.ended":
+        connection.execute(
+            "UPDATE sessions SET title = NULL, prompt = NULL, last_message = NULL WHERE host = ? AND id = ?",
+            (hit.host, data.get("session")),
+        )
+    elif hit.type in _TEXTS_OF_NOTES and hit.registry == registry_identity.registry_id(connection):
+        column = _TEXTS_OF_NOTES[hit.type]
+        connection.execute(f"UPDATE notes SET {column} = ? WHERE seq = ?", (FORGOTTEN, data.get("note")))
+
+
+def _forget_prompt(connection: sqlite3.Connection, hit: HistoryHit, data: dict[str, object]) -> None:
     where = "(SELECT seq FROM sessions WHERE host = ? AND id = ?)"
     place = (hit.host, data.get("session"))
     connection.execute(

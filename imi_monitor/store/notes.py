@@ -1,5 +1,7 @@
 """Notes: on a line of a worktree's diff (kind review), and intents, milestones and lessons. A note is never deleted.
 
+What happens to a note is an event, so that the archive has it.
+
 An intent, milestone or lesson is written by `log`, with its event. The newest intent of a worktree or of a terminal that is
 not done is its present one.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 from imi_monitor.fast import json_reader, json_writer
 from imi_monitor.model import times
+from imi_monitor.model.redact import redact
 from imi_monitor.store import contexts, events
 from imi_monitor.store.row import Row
 
@@ -66,21 +69,23 @@ def add(
     *,
     author: str,
     text: str,
-    kind: str = REVIEW,
     path: str | None = None,
     side: str | None = None,
     line: int | None = None,
     part: str | None = None,
     excerpt: str | None = None,
 ) -> int:
-    """Add a note and return its id."""
+    """Add a note on a line of a diff, with its event, and return its id."""
     place = (path, side, line, part, excerpt)
     made = connection.execute(
         "INSERT INTO notes (kind, repo_name, worktree_name, author, text, made_at, path, side, line, part, excerpt)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (kind, repo_name, worktree_name, author, text, times.stamp(), *place),
+        (REVIEW, repo_name, worktree_name, author, text, times.stamp(), *place),
     )
     assert made.lastrowid is not None
+    where = f"{path}:{line}" if line is not None else path
+    data: dict[str, object] = {"note": made.lastrowid, "place": where, "remark": redact(text)}
+    events.record(connection, "note.added", repo_name, worktree_name, agent_id=author, data=data)
     return made.lastrowid
 
 
@@ -174,20 +179,35 @@ def list_notes(
 
 def answer(connection: sqlite3.Connection, seq: int, text: str, by: str) -> bool:
     """Set the answer; False for a note that is done."""
-    return _set(connection, "answer = ?, answered_by = ?, answered_at = ?", (text, by, times.stamp()), seq)
+    values = (text, by, times.stamp())
+    said = {"remark": redact(text)}
+    return _set(connection, "answer = ?, answered_by = ?, answered_at = ?", values, seq, "note.answered", said)
 
 
 def finish(connection: sqlite3.Connection, seq: int, by: str) -> bool:
     """Mark the note as handled; False if it is already."""
-    return _set(connection, "done_by = ?, done_at = ?", (by, times.stamp()), seq)
+    return _set(connection, "done_by = ?, done_at = ?", (by, times.stamp()), seq, "note.done", {})
 
 
-def _set(connection: sqlite3.Connection, what: str, values: tuple[object, ...], seq: int) -> bool:
-    changed = connection.execute(f"UPDATE notes SET {what} WHERE seq = ? AND done_at IS NULL", (*values, seq))
-    return changed.rowcount == 1
+def _set(
+    connection: sqlite3.Connection,
+    what: str,
+    values: tuple[str, str] | tuple[str, str, str],
+    seq: int,
+    event: str,
+    data: dict[str, object],
+) -> bool:
+    """Change a note that is not done, with the event; the agent or person is the last value but one."""
+    row = connection.execute(
+        f"UPDATE notes SET {what} WHERE seq = ? AND done_at IS NULL RETURNING repo_name, worktree_name", (*values, seq)
+    ).fetchone()
+    if row is not None:
+        where = (row[0] or None, row[1] or None)
+        events.record(connection, event, *where, agent_id=values[-2], data={"note": seq, **data})
+    return row is not None
 
 
-def begin_round(connection: sqlite3.Connection, repo_name: str, worktree_name: str, to: str) -> list[NoteRow]:
+def begin_round(connection: sqlite3.Connection, repo_name: str, worktree_name: str, to: str, by: str) -> list[NoteRow]:
     """Number all open notes that were never sent as one round, before it is sent: none goes out twice."""
     waiting = [one for one in list_notes(connection, repo_name, worktree_name) if one.round is None]
     last = connection.execute(
@@ -199,6 +219,9 @@ def begin_round(connection: sqlite3.Connection, repo_name: str, worktree_name: s
         "UPDATE notes SET round = ?, sent_to = ?, sent_at = ? WHERE seq = ?",
         [(last + 1, to, at, one.seq) for one in waiting],
     )
+    if waiting:
+        data: dict[str, object] = {"notes": [one.seq for one in waiting], "round": last + 1, "agent": to}
+        events.record(connection, "note.sent", repo_name, worktree_name, agent_id=by, data=data)
     return waiting
 
 
@@ -207,3 +230,6 @@ def withdraw_round(connection: sqlite3.Connection, sent: Sequence[NoteRow]) -> N
     connection.executemany(
         "UPDATE notes SET round = NULL, sent_to = NULL, sent_at = NULL WHERE seq = ?", [(one.seq,) for one in sent]
     )
+    if sent:
+        data: dict[str, object] = {"notes": [one.seq for one in sent]}
+        events.record(connection, "note.withdrawn", sent[0].repo_name, sent[0].worktree_name, data=data)

@@ -130,3 +130,27 @@ def test_notes_are_answered_and_done(feat: Repo, repo: Repo) -> None:
 def test_bad_input_is_one_sentence(feat: Repo, words: tuple[str, ...], code: int, error: str) -> None:
     done = imi("notes", *words, cwd=feat.path)
     assert (done.code, done.err) == (code, f"imi: {error}\n")
+
+
+def test_what_happens_to_a_note_is_archived_and_can_be_forgotten(
+    feat: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = add(feat, "src/api.py:2", "why not 429? password=hunter2supersecret")
+    act("notes send", cwd=feat.path, name="feat-x")
+    assert (
+        imi("notes", "answer", str(one), "the upstream", "answers 503", "--agent", "claude-1", cwd=repo.path).code == 0
+    )
+    assert imi("notes", "done", str(one), "--agent", "ada", cwd=feat.path).code == 0
+    assert imi("archive", cwd=repo.path).code == 0
+
+    def found(*words: str) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = imi("history", *words, "--json", cwd=repo.path).data["entries"]
+        return entries
+
+    said = [one["sentence"] for one in found("--type", "note")]
+    assert said[0] == "ada handled a note in feat-x" and said[2].endswith("sent notes to clipboard in feat-x")
+    assert said[1] == "claude-1 answered a note in feat-x: the upstream answers 503"
+    assert "wrote a note in feat-x on src/api.py:2: why not 429?" in said[3] and "hunter2" not in said[3]
+    (answer,) = found("upstream")
+    assert imi("history", "--forget", answer["id"], cwd=repo.path).code == 0
+    assert found("upstream") == [] and listed(feat, done=True)[0]["answer"] == "(forgotten)"

@@ -91,3 +91,10 @@ def test_what_is_shared_depends_on_the_level() -> None:
     assert len(str(shared["titles"]["title"])) == 120 and "prompt" not in shared["titles"]
     assert shared["prompts"]["outcome"] == "done" and "ghp_" not in str(shared["prompts"])
     assert envelope.shared_data(one, "unknown level") == shared["counts"]
+    note = outgoing({"note": 1, "place": "a.py:3", "remark": "why?"}, type="note.added")
+    assert [sorted(envelope.shared_data(note, level)) for level in envelope.LEVELS] == [
+        ["note"],
+        ["note", "place"],
+        ["note", "place"],
+        ["note", "place", "remark"],
+    ]

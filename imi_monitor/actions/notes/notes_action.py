@@ -118,7 +118,8 @@ class NotesSendAction(Action):
             return Outcome(text.split("\n"), {"worktree_name": target.name, "sent_to": None, "text": text})
         run = _run_in(context, target)
         to = run.agent_id if run is not None else "clipboard"
-        sent = db.transact(context.connection, notes.begin_round, target.repo_name or "", target.name, to)
+        by = claim_options.agent(context, request)
+        sent = db.transact(context.connection, notes.begin_round, target.repo_name or "", target.name, to, by)
         text = placed_notes.round_text(target, placed_notes.place(context, target, sent))
         data: dict[str, object] = {"worktree_name": target.name, "ids": [one.seq for one in sent], "text": text}
         if run is None:
