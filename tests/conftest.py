@@ -164,6 +164,13 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
         yield PostgresServer(Path(info["folder"]))
 
 
+@pytest.fixture
+def database_url(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a new, empty database of this test."""
+    with postgres.new_database() as url:
+        yield url
+
+
 def _session_folder(factory: pytest.TempPathFactory) -> Path:
     """A folder that all workers of the session have."""
     own = factory.getbasetemp()

@@ -7,6 +7,9 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,6 +45,17 @@ class PostgresServer:
             "shared_buffers = 16MB\nautovacuum = off\n"
         )
         self._write("data/postgresql.auto.conf", settings)
+
+    @contextmanager
+    def new_database(self) -> Iterator[str]:
+        """A database with a name of its own; its address."""
+        import psycopg
+
+        name = f"t{uuid.uuid4().hex[:10]}"
+        with psycopg.connect(self.url(), autocommit=True) as admin:
+            admin.execute(f"CREATE DATABASE {name}")
+            yield self.url(name)
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def start(self) -> None:
         self._run("pg_ctl", "-D", f"{self.folder}/data", "-w", "-l", f"{self.folder}/log", "start")

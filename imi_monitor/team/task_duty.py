@@ -17,10 +17,10 @@ from imi_monitor.actions.context import Context
 from imi_monitor.links import redis_url, server_url
 from imi_monitor.links.presence_keys import TeamKeys
 from imi_monitor.model import task_message
-from imi_monitor.model.errors import ImiError
+from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import count, safe
 from imi_monitor.sources.source import ReadingReceiver, SourceContext
-from imi_monitor.store import registry_identity, repositories, task_intake
+from imi_monitor.store import db, item_moves, registry_identity, repositories, task_intake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,14 +110,24 @@ class TaskDuty:
         return item if new else None
 
     def _start(self, item: ItemRow) -> None:
-        """Start an agent on the item, as `imi item start` does; a refusal leaves it on the board."""
+        """Start an agent on the item, as `imi item start` does; a refusal leaves it on the board, with the reason."""
+        try:
+            self._start_in_its_repository(item)
+        except (ImiError, OSError) as error:
+            why = error.sentence if isinstance(error, ImiError) else str(error)
+            problem = {"error": f"no agent was started by itself: {safe(why, 300)}"}
+            with suppress(ImiError), Context(database=self._context.database) as context:
+                db.transact(context.connection, item_moves.put, item.id, problem)
+
+    def _start_in_its_repository(self, item: ItemRow) -> None:
+        with Context(database=self._context.database) as context:
+            place = repositories.list_common_dirs(context.connection).get(item.repo_name or "")
+        if place is None:
+            raise Refused("it names no repository of this machine", code="no-repository")
         action = find("item start")
-        with suppress(ImiError), Context(database=self._context.database) as context:
-            if action is not None and item.repo_name is not None:
-                place = repositories.list_common_dirs(context.connection).get(item.repo_name)
-                if place is not None:
-                    with Context(place, database=self._context.database, repo=place) as there:
-                        action.run(there, Request("item start", {"id": item.id}))
+        assert action is not None
+        with Context(place, database=self._context.database, repo=place) as there:
+            action.run(there, Request("item start", {"id": item.id}))
 
 
 class Reservations:

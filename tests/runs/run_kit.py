@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -96,17 +97,32 @@ def family(ident: str) -> dict[int, str]:
     return host.processes_by_variable("IMI_RUN_ID").get(ident, {})
 
 
-def kill_followers() -> None:
-    """Kill the followers of this test's registry, as a crash would."""
-    import signal
-
-    for pid in _followers():
+def kill_followers(home: str | None = None) -> None:
+    """Kill the followers of this test's registry, or of that of another HOME, as a crash would."""
+    for pid in _followers(home or os.environ["HOME"]):
         with suppress(ProcessLookupError):  # it ended meanwhile
             os.kill(pid, signal.SIGKILL)
 
 
-def _followers() -> list[int]:
-    home = os.fsencode(f"HOME={os.environ['HOME']}")
+def kill_runs(home: str) -> None:
+    """End the followers and agents of this HOME."""
+    kill_followers(home)
+    for pids in host.processes_by_variable("IMI_RUN_DIR").values():
+        for pid in pids:
+            if f"HOME={home}".encode() in _environment(pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _followers(path: str) -> list[int]:
+    home = os.fsencode(f"HOME={path}")
     found = []
     for name in os.listdir("/proc"):
         try:

@@ -27,15 +27,11 @@ def configure(url: str, more: str = "") -> None:
 
 
 @pytest.fixture
-def database(postgres: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+def database(database_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A new database, named in the settings."""
-    name = f"t{uuid.uuid4().hex[:10]}"
-    with psycopg.connect(postgres.url(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        configure(postgres.url(name))
-        with psycopg.connect(postgres.url(name), autocommit=True) as connection:
-            yield connection
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    configure(database_url)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        yield connection
 
 
 @pytest.fixture

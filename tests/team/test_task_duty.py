@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -15,6 +16,7 @@ import pytest
 from tests.helpers import wait_for
 from tests.rabbitmq_server import RabbitServer
 from tests.redis_server import RedisServer
+from tests.runs import run_kit
 from tests.team.home_kit import TeamHome
 
 
@@ -24,8 +26,12 @@ class Publisher:
         self._channel = self._connection.channel()
         self._exchange = exchange
         self._channel.exchange_declare(exchange, "topic", durable=True)
-        self._channel.queue_declare(f"{exchange}.tasks", durable=True)  # before the homes are up
-        self._channel.queue_bind(f"{exchange}.tasks", exchange, "#")
+        self.bind(f"{exchange}.tasks")
+
+    def bind(self, queue: str) -> None:
+        """Make a queue before the homes are up."""
+        self._channel.queue_declare(queue, durable=True)
+        self._channel.queue_bind(queue, self._exchange, "#")
 
     def publish(self, key: str, body: object) -> None:
         self._channel.basic_publish(self._exchange, key, json.dumps(body).encode())
@@ -101,6 +107,72 @@ def test_an_agent_that_is_named_gets_the_worktree_that_is_named(
     kinds = left.imi("events", "--type", "task.*").out
     assert "codex-9" in kinds
     assert "after a crash one may be on the boards of two homes" in left.imi("doctor").out
+
+
+def test_with_start_auto_an_agent_is_started_within_the_limits(
+    tmp_path: Path, rabbitmq: RabbitServer, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = f"imi.test.{uuid.uuid4().hex[:8]}"
+    monkeypatch.setenv("PATH", f"{run_kit.install(tmp_path / 'bin', 'claude')}:{os.environ['PATH']}")
+    left = TeamHome(tmp_path / "homes", "left", "")
+    stack.callback(run_kit.kill_runs, str(left.home))
+    publisher = stack.enter_context(closing(Publisher(rabbitmq.url, exchange)))
+    settings(left, rabbitmq, exchange, 'start = "auto"\n[runs]\nat_once = 1\n')
+    with left.process("serve"):
+        for number, repo in enumerate(("acme/App", "acme/App", "acme/none")):
+            task = {"id": f"T-{number}", "title": f"Task {number}", "text": "[[slow]]", "repo": repo}
+            publisher.publish("task.created", {"data": task})
+            wait_for(lambda: len(items(left)) == number + 1)  # noqa: B023
+        wait_for(lambda: len(left.imi("runs", "--json").data["runs"]) == 2 and bool(items(left)[-1]["error"]))
+        shown = {one["id"]: one["shown_state"] for one in left.imi("runs", "--json").data["runs"]}
+        first, second, unknown = sorted(items(left), key=lambda one: str(one["external_id"]))
+        assert set(shown) == {first["run_id"], second["run_id"]} and "queued" in shown.values(), "runs.at_once holds"
+        assert "names no repository of this machine" in unknown["error"] and unknown["status"] == "pending"
+        assert "problem" in left.imi("item", "show", unknown["id"]).out
+        tree = left.home / "app.worktrees" / first["worktree_name"]
+        assert (tree / ".git").exists()
+        wait_for(lambda: "word1" in left.imi("logs", first["run_id"]).out)  # it does what the task says
+
+
+def test_an_agent_is_started_only_by_a_person_unless_the_user_wants_it(
+    tmp_path: Path, rabbitmq: RabbitServer, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = f"imi.test.{uuid.uuid4().hex[:8]}"
+    monkeypatch.setenv("PATH", f"{run_kit.install(tmp_path / 'bin', 'claude')}:{os.environ['PATH']}")
+    left = TeamHome(tmp_path / "homes", "left", "")
+    stack.callback(run_kit.kill_runs, str(left.home))
+    publisher = stack.enter_context(closing(Publisher(rabbitmq.url, exchange)))
+    settings(left, rabbitmq, exchange)
+    with left.process("serve"):
+        publisher.publish("task.created", {"data": {"id": "T-1", "title": "Mend it", "repo": "acme/App"}})
+        wait_for(lambda: len(items(left)) == 1 and publisher.depth(f"{exchange}.tasks") == 0)
+    assert left.imi("runs", "--json").data["runs"] == [] and items(left)[0]["status"] == "pending"
+    assert left.imi("item", "start", items(left)[0]["id"], "claude").code == 0, "the yes of a person"
+    assert [one["id"] for one in left.imi("runs", "--json").data["runs"]] == [items(left)[0]["run_id"]]
+
+
+def test_postgresql_gives_a_task_to_one_of_two_homes(
+    tmp_path: Path, rabbitmq: RabbitServer, database_url: str, stack: ExitStack
+) -> None:
+    """Each home has a queue of its own, so that both get every task."""
+    exchange = f"imi.test.{uuid.uuid4().hex[:8]}"
+    left, right = (TeamHome(tmp_path / "homes", name, "") for name in ("left", "right"))
+    publisher = stack.enter_context(closing(Publisher(rabbitmq.url, exchange)))
+    for one in (left, right):
+        queue = (
+            f'amqp_exchange = "{exchange}"\npostgres_url = "{database_url}"\n[tasks]\nqueue = "{exchange}.{one.name}"\n'
+        )
+        (one.home / ".config" / "iMi" / "config.toml").write_text(f'[servers]\namqp_url = "{rabbitmq.url}"\n{queue}')
+        publisher.bind(f"{exchange}.{one.name}")
+    assert left.imi("archive", "--init").code in (0, 1)
+    for number in range(20):
+        publisher.publish("task.created", {"data": {"id": f"T-{number}", "title": f"Task {number}"}})
+    with left.process("serve"), right.process("serve"):
+        wait_for(lambda: all(publisher.depth(f"{exchange}.{one.name}") == 0 for one in (left, right)))
+        wait_for(lambda: len(items(left)) + len(items(right)) == 20)
+    ids = [one["external_id"] for home in (left, right) for one in items(home)]
+    assert sorted(ids) == sorted(f"T-{number}" for number in range(20)), "each on one board"
+    assert "each to one home" in left.imi("doctor").out
 
 
 @pytest.mark.parametrize("redelivered", [False, True])
