@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from imi_monitor.git import reflog
 from imi_monitor.git.reflog import ReflogEntry
+from imi_monitor.git.runner import Git
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.redact import redact
@@ -78,7 +79,8 @@ class CommitsSource(Source):
             return
         position = await self._registry.read(commit_records.find_position, key.repo, key.worktree)
         if position is None or position.head != state.head:
-            found = await asyncio.to_thread(reflog.read_reflog, entry.admin_dir)
+            git = Git(entry.common_dir, entry.admin_dir)
+            found = await asyncio.to_thread(reflog.read_reflog, git)
             since = await self._registry.read(commit_records.known_since, key.repo, key.worktree)
             if since is not None and found:
                 await self._registry.write_unsynced(_record, key, state.branch, found, position, since)

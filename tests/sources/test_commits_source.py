@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.git.reflog import ReflogEntry, read_reflog
+from imi_monitor.git.runner import Git, git_version
 from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.commits_source import CommitsSource, commits_behind
@@ -45,8 +46,9 @@ def admin_dir(tree: Repo) -> str:
 
 def observe(tree: Repo) -> None:
     """What the engine does when it has read the worktree: a new process each time."""
+    common = tree.git("rev-parse", "--path-format=absolute", "--git-common-dir").strip()
     entry = RosterEntry(
-        KEY, str(tree.path), admin_dir(tree), "", "feat", "feat/x", None, False, False, None, None, False
+        KEY, str(tree.path), admin_dir(tree), common, "feat", "feat/x", None, False, False, None, None, False
     )
     head = tree.git("rev-parse", "HEAD").strip()
 
@@ -94,8 +96,25 @@ def test_each_commit_is_recorded_once_with_its_holder(tree: Repo) -> None:  # S2
     assert "claude-1 committed in feat-x: by imi" in imi("events", cwd=tree.path).out
 
 
+def test_commits_of_a_repository_with_a_reftable_are_recorded(tmp_path: Path) -> None:
+    if git_version() < (2, 45, 0):
+        pytest.skip("git below 2.45 has no reftable")
+    repo = Repo(tmp_path / "app")
+    repo.path.mkdir()
+    repo.git("init", "-q", "--ref-format=reftable")
+    repo.git("commit", "-q", "--allow-empty", "-m", "begin")
+    tree = repo.worktree("feat-x")
+    assert imi("claim", "feat-x", "--agent", "claude-1", cwd=tree.path).code == 0
+    tree.git("commit", "-q", "--allow-empty", "-m", "in a table")
+    observe(tree)
+    tree.git("commit", "-q", "--allow-empty", "-m", "again")
+    observe(tree)
+    observe(tree)
+    assert recorded() == [("claude-1", "in a table"), ("claude-1", "again")]
+
+
 def entry(number: int, what: str) -> ReflogEntry:
-    return ReflogEntry(f"{number - 1:040x}", f"{number:040x}", 1_700_000_000 + number, what)
+    return ReflogEntry(f"{number:040x}", 1_700_000_000 + number, what)
 
 
 def shas(found: Sequence[object]) -> list[int]:
@@ -131,12 +150,15 @@ def test_a_shortened_reflog_is_read_from_its_moment() -> None:
 
 
 def test_a_reflog_that_is_odd_harms_nothing(tmp_path: Path) -> None:
-    assert read_reflog(str(tmp_path)) == []
+    git = Git(str(tmp_path))
+    assert read_reflog(git) == []
     logs = tmp_path / "logs"
     logs.mkdir()
     good = f"{'0' * 40} {'a' * 40} A B <a@b> 1700000000 +0000\tcommit: ok\n"
     (logs / "HEAD").write_bytes(b"garbage\n" + b"\xff\xfe x y z\n" + good.encode() + good.encode()[:60])
-    assert [one.subject for one in read_reflog(str(tmp_path))] == ["ok"]
+    assert [one.subject for one in read_reflog(git)] == ["ok"]
     (logs / "HEAD").unlink()
     os.mkfifo(logs / "HEAD")
-    assert read_reflog(str(tmp_path)) == []
+    assert read_reflog(git) == []
+    (tmp_path / "reftable").mkdir()
+    assert read_reflog(git) == [], "git cannot read it either"
