@@ -136,7 +136,7 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitServer]
     def start() -> dict[str, Any]:
         server = RabbitServer(root / "rabbitmq")
         server.start()
-        return {"ports": [server.port, server.epmd, server.dist]}
+        return {"ports": [server.port, server.epmd, server.dist, server.tls]}
 
     def of(info: dict[str, Any]) -> RabbitServer:
         return RabbitServer(root / "rabbitmq", *info["ports"])
@@ -154,14 +154,14 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
         server = PostgresServer(postgres_server.new_folder())
         server.create()
         server.start()
-        return {"folder": str(server.folder)}
+        return {"folder": str(server.folder), "port": server.port}
 
     def stop(info: dict[str, Any]) -> None:
         PostgresServer(Path(info["folder"])).stop()
         shutil.rmtree(info["folder"])
 
     with shared_server(_session_folder(tmp_path_factory), "postgres", start, stop) as info:
-        yield PostgresServer(Path(info["folder"]))
+        yield PostgresServer(Path(info["folder"]), info["port"])
 
 
 @pytest.fixture

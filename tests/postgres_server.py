@@ -1,4 +1,7 @@
-"""A real PostgreSQL on a socket of its own, without TCP; one for all workers of a session, one database for each test."""
+"""A real PostgreSQL on a socket of its own, and with TLS on a port of loopback; one for all workers of a session.
+
+Each test has a database of its own.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import certificates
+from tests.certificates import Certificates
 from tests.limits import LIMIT
+from tests.redis_server import free_port
 
 _FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name)
 
@@ -28,20 +34,34 @@ def find_program(name: str) -> str | None:
 
 
 class PostgresServer:
-    """The server, its socket's folder, and what can be done to it. root may not run one: then it is the user `postgres`."""
+    """The server, its socket's folder, and what can be done to it. root may not run one: then it is the user `postgres`.
 
-    def __init__(self, folder: Path) -> None:
+    Whoever comes over TCP needs TLS and a password (SCRAM).
+    """
+
+    def __init__(self, folder: Path, port: int = 0) -> None:
         self.folder = folder
+        self.port = port or free_port()
+        self.certificates = Certificates(folder / "tls")
         self._user = "postgres" if os.getuid() == 0 else None
 
     def url(self, database: str = "postgres", user: str = "imi") -> str:
-        return f"postgresql://{user}@/{database}?host={self.folder}"
+        return f"postgresql://{user}@/{database}?host={self.folder}&port={self.port}"
 
     def create(self) -> None:
         """Make a new cluster of databases; the user `imi` may do everything."""
         self._run("initdb", "-D", f"{self.folder}/data", "-U", "imi", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
+        encryption = ""
+        if certificates.are_possible():
+            self.certificates.make("imi")
+            for file in (self.certificates.file("server"), self.certificates.key("server")):
+                self._write(f"data/{Path(file).name}", Path(file).read_text())
+            (self.folder / "data" / "server.key").chmod(0o600)
+            encryption = "ssl = on\nssl_cert_file = 'server.pem'\nssl_key_file = 'server.key'\n"
+        self._write("data/pg_hba.conf", "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n")
         settings = (
-            f"listen_addresses = ''\nunix_socket_directories = '{self.folder}'\nfsync = off\nmax_connections = 30\n"
+            f"{encryption}listen_addresses = '127.0.0.1'\nport = {self.port}\n"
+            f"unix_socket_directories = '{self.folder}'\nfsync = off\nmax_connections = 30\n"
             "shared_buffers = 16MB\nautovacuum = off\n"
         )
         self._write("data/postgresql.auto.conf", settings)

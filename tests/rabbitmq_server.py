@@ -12,27 +12,38 @@ from pathlib import Path
 
 import pytest
 
+from tests import certificates
+from tests.certificates import Certificates
 from tests.limits import LIMIT
 from tests.redis_server import free_port
 
-PROGRAM = next(filter(os.path.exists, ("/usr/lib/rabbitmq/bin/rabbitmq-server",)), None)
+# IMI_TEST_RABBITMQ: the program of another release
+PROGRAM = next(
+    filter(os.path.exists, (os.environ.get("IMI_TEST_RABBITMQ", ""), "/usr/lib/rabbitmq/bin/rabbitmq-server")), None
+)
 _START_SECONDS = 3 * LIMIT  # an Erlang machine on a busy computer
 _started: list[subprocess.Popen[bytes]] = []  # by this process; another worker may end them
 
 
 class RabbitServer:
-    """The broker's process, its address, and what can be done to it. `port` and `dist` stay over restarts."""
+    """The broker's process, its address, and what can be done to it. Its ports stay over restarts.
 
-    def __init__(self, folder: Path, port: int = 0, epmd: int = 0, dist: int = 0) -> None:
+    With the program openssl it speaks TLS on a second port, and knows the user `guest` by a certificate as well.
+    """
+
+    def __init__(self, folder: Path, port: int = 0, epmd: int = 0, dist: int = 0, tls: int = 0) -> None:
         self.folder = folder
         self.port, self.epmd, self.dist = port or free_port(), epmd or free_port(), dist or free_port()
+        self.tls = tls or free_port()
         self.url = f"amqp://guest:guest@127.0.0.1:{self.port}/"
+        self.certificates = Certificates(folder / "tls")
         self.pid_file = folder / "pid"
 
     def start(self) -> None:
         assert PROGRAM is not None
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "plugins").write_text("[].\n")
+        (self.folder / "plugins").write_text("[rabbitmq_auth_mechanism_ssl].\n")
+        (self.folder / "rabbitmq.conf").write_text(self._settings() if certificates.are_possible() else "")
         node = {
             "NODENAME": f"imi{self.port}@localhost",
             "NODE_PORT": str(self.port),
@@ -43,7 +54,7 @@ class RabbitServer:
             "LOGS": str(self.folder / "log.txt"),
             "PID_FILE": str(self.pid_file),
             "ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
-            "CONFIG_FILE": str(self.folder / "none"),
+            "CONFIG_FILE": str(self.folder / "rabbitmq.conf"),
             "CONF_ENV_FILE": "/dev/null",
             "SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
         }
@@ -58,6 +69,17 @@ class RabbitServer:
         while not self.answers():
             assert time.monotonic() < until, f"RabbitMQ does not start: {(self.folder / 'out.txt').read_text()[-2000:]}"
             time.sleep(0.2)
+
+    def _settings(self) -> str:
+        if not self.certificates.folder.exists():
+            self.certificates.make("guest")
+        file, key = self.certificates.file, self.certificates.key
+        return (
+            f"listeners.ssl.1 = 127.0.0.1:{self.tls}\nssl_options.cacertfile = {file('authority')}\n"
+            f"ssl_options.certfile = {file('server')}\nssl_options.keyfile = {key('server')}\n"
+            "ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = false\nssl_cert_login_from = common_name\n"
+            "auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = AMQPLAIN\nauth_mechanisms.3 = EXTERNAL\n"
+        )
 
     def answers(self) -> bool:
         """Whether it greets a client: the port alone is open earlier."""

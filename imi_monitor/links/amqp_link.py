@@ -159,6 +159,8 @@ def fault_of(error: Exception) -> str:
     text = safe(redact(str(error)), 200)
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
         return "refuses the user or password"
+    if (tls := _tls_fault_of(error)) is not None:
+        return tls
     if isinstance(error, ChannelPreconditionFailed):
         return f"has an exchange or queue of that name with other settings: {text}"
     if isinstance(error, DeliveryError):
@@ -172,3 +174,17 @@ def fault_of(error: Exception) -> str:
     if isinstance(error, OSError):
         return "cannot be reached"
     return f"closed the connection: {text or type(error).__name__}"
+
+
+def _tls_fault_of(error: Exception) -> str | None:
+    """What is wrong with the encryption, if that is the cause; aiormq raises an error of its own from it."""
+    import ssl
+
+    cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"has a certificate that is not trusted ({safe(cause.verify_message, 100)}): name its CA by ?cafile=FILE"
+    if isinstance(cause, ssl.SSLError):
+        return f"does not speak TLS as it should ({safe(cause.reason or 'an error', 60)}): is this its TLS port?"
+    if isinstance(cause, FileNotFoundError):
+        return "cannot be verified: a file of certificates that its address names does not exist"
+    return None

@@ -231,6 +231,10 @@ def fault_of(error: Exception) -> str:
         return f"does not answer within {ANSWER_MS // 1000} s"
     if isinstance(error, errors.DiskFull | errors.OutOfMemory):
         return "is full and takes no more data"
+    if "no pg_hba.conf entry" in text:
+        return "does not let this user in over this connection: its pg_hba.conf may ask for TLS"
+    if "certificate" in text or "SSL" in text:
+        return f"has no encryption that can be trusted ({text}): name its CA by ?sslrootcert=FILE"
     if "password" in text.lower() or "authentication" in text.lower():
         return "refuses the user or password"
     if isinstance(error, psycopg.OperationalError | OSError | TimeoutError):

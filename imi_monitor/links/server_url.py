@@ -45,11 +45,12 @@ def _parse(setting: str, url: str, schemes: tuple[str, ...], *, insecure: bool) 
         raise _wrong(setting, "names no host")
     private = not host or host.startswith(("/", "127.")) or host in ("localhost", "::1")
     shown = safe(host if host.startswith("/") else f"{host or 'localhost'}:{port or _PORTS[parts.scheme]}", 120)
-    encrypted = parts.scheme == "amqps" or options.get("sslmode", [""])[0] in _VERIFYING
+    verified = parts.scheme == "amqps" and options.get("no_verify_ssl", ["0"])[0] == "0"
+    encrypted = verified or options.get("sslmode", [""])[0] in _VERIFYING
     if not (private or encrypted or insecure):
         advice = "amqps://" if parts.scheme == "amqp" else "?sslmode=verify-full"
         raise UsageError(
-            f"{setting} ({shown}) is not encrypted: use {advice}, or set team.insecure = true if the network is private",
+            f"{setting} ({shown}) is not encrypted and verified: use {advice}, or set team.insecure = true in a private network",
             code="insecure-server",
         )
     return ServerAddress(url, shown)

@@ -15,6 +15,7 @@ import pika
 import pytest
 
 from imi_monitor.store import db
+from tests import certificates
 from tests.helpers import Repo, imi, wait_for
 from tests.limits import read_line
 from tests.rabbitmq_server import RabbitServer
@@ -136,6 +137,38 @@ def test_a_broker_that_is_away_or_refuses_is_said_and_loses_nothing(home: Repo, 
     silent.close()
     config.write_text(good)
     assert imi("archive", cwd=home.path).code == 0 and len(subscriber.messages()) == 1
+
+
+def test_tls_and_the_ways_to_log_in(home: Repo, subscriber: Subscriber, rabbitmq: RabbitServer) -> None:
+    """Encrypted and verified, with a password or with a certificate of the user; anything else is one sentence."""
+    certificates.skip_without()
+    config = Path(os.environ["HOME"]) / ".config" / "iMi" / "config.toml"
+    plain, files = config.read_text(), rabbitmq.certificates
+    place = f"127.0.0.1:{rabbitmq.tls}/?cafile={files.file('authority')}"
+    for number, (url, says) in enumerate(
+        (
+            (f"amqps://guest:guest@{place}", "1 event delivered, has every event"),
+            (
+                f"amqps://{place}&auth=external&certfile={files.file('user')}&keyfile={files.key('user')}",
+                "1 event delivered",
+            ),
+            (f"amqps://guest:hunter2@{place}", "refuses the user or password"),
+            (f"amqps://guest:guest@{place.replace('authority', 'stranger')}", "has a certificate that is not trusted"),
+            (
+                f"amqps://guest:guest@{place.replace('authority', 'none')}",
+                "a file of certificates that its address names",
+            ),
+            (f"amqps://guest:guest@{place.replace(str(rabbitmq.tls), str(rabbitmq.port))}", "is this its TLS port?"),
+            (f"amqp://guest:guest@{place.partition('?')[0]}", "RabbitMQ at 127.0.0.1:"),
+        )
+    ):
+        config.write_text(plain.replace(rabbitmq.url, url))
+        add_events(registry(), 1 if number else 0)
+        done = imi("archive", cwd=home.path)
+        assert done.code == (number > 1) and says in done.out, (url, done)
+        assert "hunter2" not in done.out + done.err and "Traceback" not in done.err
+    config.write_text(plain)
+    assert imi("archive", cwd=home.path).code == 0 and len(subscriber.messages()) == 7, "nothing is lost"
 
 
 def test_bloodbanks_envelope_is_a_setting(home: Repo, subscriber: Subscriber) -> None:

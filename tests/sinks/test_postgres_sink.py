@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests import certificates
 from tests.helpers import Repo, imi
 from tests.postgres_server import PostgresServer
 from tests.sinks.sink_kit import add_events, state
@@ -124,7 +125,9 @@ def test_a_database_that_is_away_loses_nothing_and_one_that_was_emptied_is_fille
     assert database.execute("SELECT array_agg(seq ORDER BY seq) FROM imi.events").fetchone() == ([1, 2],)
 
 
-def test_prompts_go_there_only_if_that_is_named(home: Repo, database: psycopg.Connection[Any]) -> None:
+def test_prompts_go_there_only_if_that_is_named(
+    home: Repo, database: psycopg.Connection[Any], postgres: PostgresServer
+) -> None:
     from contextlib import closing
 
     from imi_monitor.model.agent import COMPLETED
@@ -133,8 +136,7 @@ def test_prompts_go_there_only_if_that_is_named(home: Repo, database: psycopg.Co
 
     assert imi("archive", "--init", cwd=home.path).code == 0
     for name, level in (("s1", "titles"), ("s2", "prompts")):
-        url = f"postgresql://imi@/{database.info.dbname}?host={database.info.host}"
-        configure(url, f'[team]\nshare = "{level}"\n')
+        configure(postgres.url(database.info.dbname), f'[team]\nshare = "{level}"\n')
         with closing(db.connect(str(registry()))) as connection:
             session_kit.record_observation(connection, session_kit.agent(session=name), now=5)
             over = session_kit.agent(COMPLETED, 10, session=name, ended=True, prompt=f"flaky {name}", title="Parser")
@@ -144,3 +146,33 @@ def test_prompts_go_there_only_if_that_is_named(home: Repo, database: psycopg.Co
         "SELECT data ->> 'title', data ->> 'prompt' FROM imi.events WHERE type = 'session.ended' ORDER BY seq"
     )
     assert rows.fetchall() == [("Parser", None), ("Parser", "flaky s2")]
+
+
+def test_tls_and_passwords(home: Repo, database: psycopg.Connection[Any], postgres: PostgresServer) -> None:
+    """Encrypted, verified and with SCRAM; anything else is one sentence, without the password."""
+    certificates.skip_without()
+    assert imi("archive", "--init", cwd=home.path).code == 0
+    user = f"u{uuid.uuid4().hex[:8]}"
+    database.execute(f"CREATE ROLE {user} LOGIN SUPERUSER PASSWORD 'right'")  # type: ignore[call-overload]
+    place = f"127.0.0.1:{postgres.port}/{database.info.dbname}?sslmode=verify-full&sslrootcert="
+    good, wrong = postgres.certificates.file("authority"), postgres.certificates.file("stranger")
+    for url, code, says in (
+        (f"postgresql://{user}:right@{place}{good}", 0, "1 event delivered, has every event"),
+        (f"postgresql://{user}:hunter2@{place}{good}", 1, "refuses the user or password"),
+        (f"postgresql://{user}:right@{place}{wrong}", 1, "no encryption that can be trusted"),
+        (f"postgresql://{user}:right@{place}/none.pem", 1, "no encryption that can be trusted"),
+        (
+            f"postgresql://{user}:right@{place.replace('verify-full', 'disable')}{good}",
+            1,
+            "pg_hba.conf may ask for TLS",
+        ),
+    ):
+        configure(url)
+        add_events(registry(), 1)
+        done = imi("archive", cwd=home.path)
+        assert done.code == code and says in done.out, (url, done)
+        assert "hunter2" not in done.out + done.err and "Traceback" not in done.err
+    configure(f"postgresql://{user}:right@{place}{good}")
+    assert imi("archive", cwd=home.path).code == 0
+    assert database.execute("SELECT count(*) FROM imi.events").fetchone() == (6,), "nothing is lost"
+    assert imi("history", "feat-x", cwd=home.path).err == ""
