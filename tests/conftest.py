@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -169,6 +170,23 @@ def database_url(postgres: PostgresServer) -> Iterator[str]:
     """The address of a new, empty database of this test."""
     with postgres.new_database() as url:
         yield url
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> tuple[str, ...]:
+    """The command that runs another one with a file system of 2 MB at `tmp_path/small`, gone when it ends."""
+    unshare = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--mount", "--map-root-user")
+    place = tmp_path / "small"
+    place.mkdir()
+    script = 'mount -t tmpfs -o size=2m,mode=0700 none "$0" && exec "$@"'
+    command = (*unshare, "sh", "-c", script, str(place))
+    try:
+        done = subprocess.run([*command, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no unshare here")
+    if done.returncode:
+        pytest.skip("this user may not mount a small file system")
+    return command
 
 
 def _session_folder(factory: pytest.TempPathFactory) -> Path:

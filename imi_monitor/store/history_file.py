@@ -208,7 +208,9 @@ def history_error(error: Exception, path: str) -> HistoryError:
     """What is wrong with which file, and what to do."""
     text = str(error)
     shown = safe(path)
-    if "disk is full" in text or "No space left" in text:
+    from imi_monitor.store import registry_file
+
+    if registry_file.is_disk_full(error, os.path.realpath(path)) or "No space left" in text:
         return HistoryError(f"the disk of {shown} is full: free some space, then `imi archive`", code="history-full")
     if "malformed" in text or "not a database" in text:
         return HistoryError(
@@ -316,6 +318,18 @@ def _quoted(path: str) -> str:
     return quote(path)
 
 
-def read_only(path: str) -> closing[sqlite3.Connection]:
-    """An open archive for a `with`; it must exist."""
-    return closing(connect(path, create=False))
+def for_reading(path: str) -> closing[sqlite3.Connection]:
+    """An open archive for a `with`; it must exist. On a full disk, where SQLite cannot make its log, only the file is read."""
+    try:
+        return closing(connect(path, create=False))
+    except HistoryError as error:
+        if error.code != "history-full" or _size(os.path.realpath(path) + "-wal"):
+            raise
+    return closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro&immutable=1", uri=True, isolation_level=None))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

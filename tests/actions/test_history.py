@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 
 from imi_monitor.model.agent import COMPLETED
 from imi_monitor.store import db, sink_cursors
-from tests.helpers import Repo, imi
+from tests.helpers import ROOT, Repo, imi, imi_argv
+from tests.limits import LIMIT
 from tests.store import session_kit
 
 
@@ -92,6 +95,28 @@ def test_an_archive_that_cannot_be_written_is_said_and_loses_nothing(world: Repo
     assert imi("claim", "feat-x", "--agent", "claude-2", cwd=world.path).code == 0
     archive.unlink()
     assert imi("archive", cwd=world.path).code == 0 and len(sentences(world)) == 3
+
+
+def test_an_archive_on_a_disk_that_is_full_is_said_and_catches_up(world: Repo, small_disk: tuple[str, ...]) -> None:
+    """A real one of 2 MB. The registry is on another disk."""
+    small = Path(small_disk[-1])
+    (registry_path().parent / "history.db").symlink_to(small / "history.db")
+    command = " ".join(map(shlex.quote, imi_argv()))
+    script = f"""touch {small}/history.db; cd {world.path}; imi() {{ {command} "$@" 2>&1; echo "= $?"; }}
+        imi archive; head -c 3M /dev/zero >{small}/ballast 2>/dev/null
+        imi claim feat-x --agent claude-2; imi archive; imi history claude; imi doctor
+        rm {small}/ballast; imi archive; imi history claude-2"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*small_disk, "sh", "-c", script], env=env, capture_output=True, text=True, check=True, timeout=LIMIT
+    )
+    first, claimed, full, search, doctor, after, found, _ = done.stdout.split("= ")
+    assert "2 events delivered" in first and "is claimed by claude-2" in claimed, "no claim needs the archive"
+    assert "1 event waits for" in full and "the disk of" in full and "is full: free some space" in full, full
+    assert "Traceback" not in done.stdout + done.stderr and "claude-1 claimed feat-x" in search, (
+        "what is there is found"
+    )
+    assert "is full" in doctor and "1 event delivered, has every event" in after and "claude-2 claimed" in found
 
 
 def test_a_lost_archive_is_made_again_of_what_the_registry_has(world: Repo) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -19,23 +18,6 @@ from tests.helpers import Repo
 from tests.store.crash_experiments import experiment
 
 ROUNDS = 40
-_UNSHARE = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--mount", "--map-root-user")
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> tuple[str, ...]:
-    """The command that runs another one with a file system of 2 MB at `tmp_path/small`, gone when it ends."""
-    place = tmp_path / "small"
-    place.mkdir()
-    script = 'mount -t tmpfs -o size=2m,mode=0700 none "$0" && exec "$@"'
-    command = (*_UNSHARE, "sh", "-c", script, str(place))
-    try:
-        done = subprocess.run([*command, "true"], capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("no unshare here")
-    if done.returncode:
-        pytest.skip("this user may not mount a small file system")
-    return command
 
 
 def full(tmp_path: Path, command: tuple[str, ...], name: str = "full_disk", **more: Any) -> dict[str, Any]:
@@ -43,8 +25,8 @@ def full(tmp_path: Path, command: tuple[str, ...], name: str = "full_disk", **mo
     return found
 
 
-def test_acknowledged_claims_survive_a_full_disk(tmp_path: Path, small: tuple[str, ...]) -> None:
-    found = full(tmp_path, small)
+def test_acknowledged_claims_survive_a_full_disk(tmp_path: Path, small_disk: tuple[str, ...]) -> None:
+    found = full(tmp_path, small_disk)
     assert found["lost"] == found["phantom"] == 0, found
     assert found["sound"] and found["together"], found
     assert found["through_ballast"] == 3, found
@@ -53,26 +35,26 @@ def test_acknowledged_claims_survive_a_full_disk(tmp_path: Path, small: tuple[st
     assert found["after"] == 3 and found["laid_again"], found
 
 
-def test_a_full_disk_without_ballast_is_detected(tmp_path: Path, small: tuple[str, ...]) -> None:
-    found = full(tmp_path, small, mutant="no-ballast")
+def test_a_full_disk_without_ballast_is_detected(tmp_path: Path, small_disk: tuple[str, ...]) -> None:
+    found = full(tmp_path, small_disk, mutant="no-ballast")
     assert found["through_ballast"] < 3, found
     assert found["refusals"] == ["registry-full"], found
     assert found["lost"] == found["phantom"] == 0, found
 
 
-def test_a_new_process_can_release_on_a_full_disk(tmp_path: Path, small: tuple[str, ...]) -> None:
-    found = full(tmp_path, small, "full_disk_at_start")
+def test_a_new_process_can_release_on_a_full_disk(tmp_path: Path, small_disk: tuple[str, ...]) -> None:
+    found = full(tmp_path, small_disk, "full_disk_at_start")
     assert found == {"opened": "done", "sound": True, "together": True, "events": 2}
 
 
 @pytest.mark.parametrize("runaway", [False, True])
 def test_every_claim_on_a_full_disk_can_be_released(
-    tmp_path: Path, small: tuple[str, ...], repo: Repo, runaway: bool
+    tmp_path: Path, small_disk: tuple[str, ...], repo: Repo, runaway: bool
 ) -> None:
     """Claims may be refused there; what was claimed, before or since, is given back in every round."""
     for name in ("feat-a", "feat-b", "feat-c", "feat-d"):
         repo.worktree(name)
-    found = full(tmp_path, small, "full_disk_rounds", repo=str(repo.path), rounds=ROUNDS, runaway=runaway)
+    found = full(tmp_path, small_disk, "full_disk_rounds", repo=str(repo.path), rounds=ROUNDS, runaway=runaway)
     assert found["release"] == found["last"] == ["done"], found
     assert found["claim"] in (["done"], ["done", "registry-full"]), found
     assert found["claims"] >= 30, found
@@ -81,17 +63,19 @@ def test_every_claim_on_a_full_disk_can_be_released(
 @pytest.mark.soak
 @pytest.mark.parametrize("runaway", [False, True])
 def test_every_claim_on_a_full_disk_can_be_released_long(
-    tmp_path: Path, small: tuple[str, ...], repo: Repo, runaway: bool
+    tmp_path: Path, small_disk: tuple[str, ...], repo: Repo, runaway: bool
 ) -> None:
     for name in ("feat-a", "feat-b", "feat-c", "feat-d"):
         repo.worktree(name)
-    found = full(tmp_path, small, "full_disk_rounds", repo=str(repo.path), rounds=700, runaway=runaway, timeout=900)
+    found = full(
+        tmp_path, small_disk, "full_disk_rounds", repo=str(repo.path), rounds=700, runaway=runaway, timeout=900
+    )
     assert found["release"] == found["last"] == ["done"], found
     assert found["claim"] == ["done", "registry-full"], found
 
 
-def test_worktrees_on_a_full_disk_can_be_removed_and_brought_back(tmp_path: Path, small: tuple[str, ...]) -> None:
-    found = full(tmp_path, small, "full_disk_removals", names=["feat-a", "feat-b", "feat-c"])
+def test_worktrees_on_a_full_disk_can_be_removed_and_brought_back(tmp_path: Path, small_disk: tuple[str, ...]) -> None:
+    found = full(tmp_path, small_disk, "full_disk_removals", names=["feat-a", "feat-b", "feat-c"])
     assert found["removed"] == ["done"] * 3, found
     assert found["undone"] == "done", found
     assert found["sound"], found

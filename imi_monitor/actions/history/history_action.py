@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from imi_monitor.actions import time_format
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.history import history_query
@@ -122,7 +124,7 @@ def _lines(hits: list[HistoryHit], words: tuple[str, ...]) -> list[str]:
 def _forget(context: Context, prefix: str) -> Outcome:
     """Delete one entry, and the same event in the registry; what was delivered to servers is theirs."""
     path = history_file.history_path(context.database)
-    with history_file.read_only(path) as connection:
+    with closing(history_file.connect(path, create=False)) as connection:
         found = history_search.find(connection, prefix)
         if len(found) != 1:
             problem = "no entry has" if not found else f"{len(found)} or more entries have"

@@ -40,7 +40,7 @@ def search(database: str, query: HistoryQuery, limit: int) -> HistoryAnswer | No
     if not os.path.exists(path):
         return None
     try:
-        with history_file.read_only(path) as connection:
+        with history_file.for_reading(path) as connection:
             hits = history_search.search(connection, query, limit)
             return HistoryAnswer(path, hits, history_file.count(connection), indexed=history_file.has_index(connection))
     except sqlite3.Error as error:
@@ -109,7 +109,7 @@ def older_events(
     if not os.path.exists(path):
         return []
     try:
-        with history_file.read_only(path) as connection:
+        with history_file.for_reading(path) as connection:
             place = before + _NUMBERS if before < 0 else history_search.number_of(connection, first)
             found = history_search.events_before(connection, place, limit, repositories)
     except sqlite3.Error as error:
