@@ -8,13 +8,17 @@ import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pika
 import pytest
+from textual.pilot import Pilot
 
+from imi_monitor.model import times
 from imi_monitor.store import db
+from imi_monitor.ui.app import ImiApp
 from tests import certificates
 from tests.helpers import Repo, imi, wait_for
 from tests.limits import read_line
@@ -22,6 +26,7 @@ from tests.rabbitmq_server import RabbitServer
 from tests.sinks.sink_kit import add_events, state
 from tests.store import session_kit
 from tests.team.home_kit import TeamHome
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 
 
 class Subscriber:
@@ -137,6 +142,36 @@ def test_a_broker_that_is_away_or_refuses_is_said_and_loses_nothing(home: Repo, 
     silent.close()
     config.write_text(good)
     assert imi("archive", cwd=home.path).code == 0 and len(subscriber.messages()) == 1
+
+
+@pytest.mark.parametrize("number", [1_000, pytest.param(20_000, marks=pytest.mark.soak)])
+def test_an_hour_without_a_broker_loses_nothing(
+    home: Repo, subscriber: Subscriber, rabbitmq: RabbitServer, number: int
+) -> None:
+    """The hour is compressed: its events are written at once, with the moments of the last hour."""
+    config = Path(os.environ["HOME"]) / ".config" / "iMi" / "config.toml"
+    there = config.read_text()
+    config.write_text(there.replace(str(rabbitmq.port), "1"))
+    add_events(registry(), number)
+    with closing(db.connect(str(registry()))) as connection, connection:
+        began = datetime.now(UTC) - timedelta(minutes=61)
+        step = 3600 / number
+        connection.executemany(
+            "UPDATE events SET occurred_at = ? WHERE seq = ?",
+            [(times.stamp(began + timedelta(seconds=step * seq)), seq) for seq in range(1, number + 1)],
+        )
+    away = imi("archive", cwd=home.path)
+    assert away.code == 1 and f"{number + 1:,} events wait, the oldest for 1h" in away.out, away
+    assert imi("release", "feat-x", "--agent", "claude-1", cwd=home.path).code == 0, "commands need no broker"
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: f"RabbitMQ ⇡{number + 2:,}" in screen_text(app))
+
+    run_dashboard(home, play)
+    assert f"{number + 2:,} events wait" in imi("doctor", cwd=home.path).out
+    config.write_text(there)
+    assert f"{number + 2:,} events delivered, has every event" in imi("archive", cwd=home.path).out
+    assert [int(body["sequence"]) for _, _, body in subscriber.messages()] == list(range(1, number + 3))
 
 
 def test_tls_and_the_ways_to_log_in(home: Repo, subscriber: Subscriber, rabbitmq: RabbitServer) -> None:
