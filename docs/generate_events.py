@@ -132,7 +132,7 @@ FIELDS = {
     "priority": "high, medium or low",
     "programs": "the programs that are trusted",
     "reason": "the reason that was given",
-    "remark": "what a note or its answer says, redacted; to servers only at `team.share = \"prompts\"`",
+    "remark": 'what a note or its answer says, redacted; to servers only at `team.share = "prompts"`',
     "removed": "how many links were removed",
     "removed_by": "the agent or person that removed it",
     "replaces": "the id of the registry that is gone",
