@@ -180,7 +180,7 @@ def list_notes(
 def answer(connection: sqlite3.Connection, seq: int, text: str, by: str) -> bool:
     """Set the answer; False for a note that is done."""
     values = (text, by, times.stamp())
-    said = {"remark": redact(text)}
+    said: dict[str, object] = {"remark": redact(text)}
     return _set(connection, "answer = ?, answered_by = ?, answered_at = ?", values, seq, "note.answered", said)
 
 

@@ -115,7 +115,7 @@ class TaskDuty:
             self._start_in_its_repository(item)
         except (ImiError, OSError) as error:
             why = error.sentence if isinstance(error, ImiError) else str(error)
-            problem = {"error": f"no agent was started by itself: {safe(why, 300)}"}
+            problem: dict[str, object] = {"error": f"no agent was started by itself: {safe(why, 300)}"}
             with suppress(ImiError), Context(database=self._context.database) as context:
                 db.transact(context.connection, item_moves.put, item.id, problem)
 
