@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from imi_monitor.model.errors import Refused
 from imi_monitor.mux import tmux, zellij
 from imi_monitor.mux.pane import without_sign
@@ -9,6 +11,9 @@ from imi_monitor.mux.pane import without_sign
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import ModuleType
+
+_RESTORE_SECONDS, _RESTORE_PAUSE = 1.0, 0.1
 
 
 class TabStates:
@@ -18,24 +23,36 @@ class TabStates:
         self._multiplexer = multiplexer
         self._named: set[str] = set()
 
-    def show(self, signs: Mapping[str, str]) -> None:
-        """Put these signs (worktree -> sign, or empty) in front of the tabs' names; a failure leaves them as they are."""
+    def show(self, signs: Mapping[str, str]) -> bool:
+        """Put these signs (worktree -> sign, or empty) in front of the tabs' names; False if the multiplexer refused."""
         mux = zellij if self._multiplexer == "zellij" else tmux
         wanted = {mux.tab_name(name): sign for name, sign in signs.items()}
         try:
-            for tab, name in mux.list_tabs() or ():
-                worktree = without_sign(name)
-                if worktree not in wanted:
-                    continue
-                new = f"{wanted[worktree]} {worktree}".lstrip()
-                if new != name:
-                    mux.rename_tab(tab, new)
-                if wanted[worktree]:
-                    self._named.add(worktree)
+            tabs = mux.list_tabs() or ()
         except Refused:
-            return  # the next change of a state tries again
+            return False
+        done = True
+        for tab, name in tabs:
+            worktree = without_sign(name)
+            if worktree not in wanted:
+                continue
+            new = f"{wanted[worktree]} {worktree}".lstrip()
+            if wanted[worktree]:
+                self._named.add(worktree)
+            if new != name:
+                done = _rename(mux, tab, new) and done
+        return done
 
     def restore(self) -> None:
-        """Give the tabs their plain names back."""
-        if self._named:
-            self.show(dict.fromkeys(self._named, ""))
+        """Give the tabs their plain names back; a refusal is tried again for a moment."""
+        until = time.monotonic() + _RESTORE_SECONDS
+        while self._named and not self.show(dict.fromkeys(self._named, "")) and time.monotonic() < until:
+            time.sleep(_RESTORE_PAUSE)
+
+
+def _rename(mux: ModuleType, tab: str, name: str) -> bool:
+    try:
+        mux.rename_tab(tab, name)
+    except Refused:  # it is closed, or the multiplexer is busy
+        return False
+    return True

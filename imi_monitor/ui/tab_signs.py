@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from imi_monitor.ui.app import ImiApp
 
 _PAUSE = 1.0  # seconds between two changes of names, each of which is a process
+_LONGEST_PAUSE = 60.0  # after refusals, each of which doubles it
 
 
 class TabSigns:
@@ -42,12 +43,15 @@ class TabSigns:
         self._start()
 
     async def _show(self) -> None:
+        pause = _PAUSE
         try:
             while self._wanted != self._shown:
-                wanted = self._wanted
-                await asyncio.to_thread(self._states.show, wanted)
-                self._shown = wanted
-                await asyncio.sleep(_PAUSE)
+                wanted = self._shown = self._wanted
+                if await asyncio.to_thread(self._states.show, wanted):
+                    pause = _PAUSE
+                else:
+                    self._shown, pause = None, min(2 * pause, _LONGEST_PAUSE)
+                await asyncio.sleep(pause)
         finally:
             self._busy = False
 

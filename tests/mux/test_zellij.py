@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from imi_monitor.actions.setup.layout_action import LAYOUTS
 from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.mux import multiplexer, zellij_layout
 from imi_monitor.mux.tab_states import TabStates
@@ -55,6 +56,26 @@ def test_a_tab_is_opened_with_a_layout(zellij: ZellijSession, tmp_path: Path) ->
     inside = [pane for pane in zellij.panes() if pane["tab_name"] == "feat-api"]
     assert len(inside) == 2
     zellij.until(lambda: {pane.get("pane_cwd") for pane in zellij.panes()} >= {str(tmp_path / "feat-api")})
+
+
+def test_only_the_first_tab_of_imis_layout_has_a_dashboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zellij opens a new tab like the session's first one, unless the layout has a template: a dashboard in each tab."""
+    layout = tmp_path / "imi.kdl"
+    layout.write_text(LAYOUTS["zellij"].replace('command="imi"', 'command="sleep"').replace('"monitor"', '"300"'))
+    (tmp_path / "feat-api").mkdir()
+    with zellij_session(tmp_path, monkeypatch, layout=layout) as zellij:
+        multiplexer.open_worktree("zellij", str(tmp_path / "feat-api"), "feat-api")
+        zellij.ask("new-tab", "--layout", str(layout), "--name", "second", "--cwd", "/")
+        zellij.until(lambda: len(zellij.panes()) == 5)
+        found = [
+            (pane["tab_name"], pane["pane_columns"], bool(pane.get("terminal_command"))) for pane in zellij.panes()
+        ]
+        dashboard = [(80, False), (60, True)]
+        assert found == [
+            *(("Tab #1", *one) for one in dashboard),
+            ("feat-api", 140, False),
+            *(("second", *one) for one in dashboard),
+        ]
 
 
 def test_a_command_gets_a_floating_pane(zellij: ZellijSession, tmp_path: Path) -> None:

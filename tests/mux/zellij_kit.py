@@ -113,7 +113,8 @@ def zellij_session(
         layout = folder / "layout.kdl"
         arguments = " ".join(json.dumps(word, ensure_ascii=False) for word in command[1:])
         pane = f"pane command={json.dumps(command[0])} {{\n  args {arguments}\n }}"
-        layout.write_text(f"layout {{\n {_BAR}\n {pane}\n}}\n")
+        template = f"new_tab_template {{\n {_BAR}\n pane\n}}"  # else each new tab runs the command too
+        layout.write_text(f"layout {{\n {_BAR}\n {pane}\n {template}\n}}\n")
     with tempfile.TemporaryDirectory(prefix="imi-z-", dir="/tmp") as sockets:  # the path of a socket is short
         for name, value in (
             ("PATH", f"{folder / 'bin'}:{os.environ['PATH']}"),

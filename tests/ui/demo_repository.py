@@ -182,7 +182,11 @@ def _seen(live: Engine, life: DemoAgentLife, step: str) -> Callable[[], object]:
     def committed() -> bool:
         git = tree().git
         made = times.parse(git.last_commit.at) if git and git.last_commit else None
-        return made is not None and times.stamp(made) == moment and clean("index")
+        return made is not None and times.stamp(made) == moment and clean("index") and recorded()
+
+    def recorded() -> bool:
+        """Whether the registry has the commit; recorded later, it would have the time of a later step."""
+        return any(one.type == "worktree.commit" and one.at == moment for one in live.snapshot.events)
 
     seen = {
         "_edit": lambda: (change := tree().last_change) is not None and change.at == moment,

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import Refused
@@ -218,8 +217,8 @@ async def calm(pilot: Pilot[Any], rest: Rest = SHORT_REST) -> None:
         if isinstance(pilot.app.screen, ActionDialog):  # it reads when nothing was typed for a moment
             await wait_for_idle(soon=PREVIEW_DELAY + SOON)
         await pilot.pause(rest.pause)
-        for box in pilot.app.screen.query(Input):
-            box.cursor_blink = False
+        for box in pilot.app.screen.query("Input, TextArea"):
+            box.cursor_blink = False  # type: ignore[attr-defined]
         now = text_of(pilot.app)
         asks = len(pilot.app.screen_stack) > 1 and not isinstance(pilot.app.screen, Menu)
         asked = asks and _UNDER_WAY.search(now)

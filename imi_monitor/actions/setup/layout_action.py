@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 60
 _MARK = "made by `imi layout`"
+# without a template, Zellij opens each new tab of the session like the first one: with a dashboard of its own
 _ZELLIJ = f"""\
 // {_MARK}: `zellij --layout imi`, or in a session `zellij action new-tab --layout imi`
 layout {{
@@ -30,6 +31,15 @@ layout {{
     }}
     pane size=1 borderless=true {{
         plugin location="zellij:status-bar"
+    }}
+    new_tab_template {{
+        pane size=1 borderless=true {{
+            plugin location="zellij:tab-bar"
+        }}
+        pane
+        pane size=1 borderless=true {{
+            plugin location="zellij:status-bar"
+        }}
     }}
 }}
 """
