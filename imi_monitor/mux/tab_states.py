@@ -11,24 +11,35 @@ from imi_monitor.mux.pane import without_sign
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import ModuleType
+    from typing import Protocol
+
+    class TabHolder(Protocol):
+        """What has tabs: the modules of tmux and Zellij."""
+
+        def tab_name(self, name: str, /) -> str: ...
+        def list_tabs(self) -> list[tuple[str, str]] | None: ...
+        def rename_tab(self, tab: str, name: str, /) -> None: ...
+
 
 _RESTORE_SECONDS, _RESTORE_PAUSE = 1.0, 0.1
+
+
+def tab_states(multiplexer: str) -> TabStates:
+    return TabStates(zellij if multiplexer == "zellij" else tmux)
 
 
 class TabStates:
     """Names only tabs that have the name of a worktree, so a tab that the user has named is left alone."""
 
-    def __init__(self, multiplexer: str) -> None:
-        self._multiplexer = multiplexer
+    def __init__(self, holder: TabHolder) -> None:
+        self._holder = holder
         self._named: set[str] = set()
 
     def show(self, signs: Mapping[str, str]) -> bool:
         """Put these signs (worktree -> sign, or empty) in front of the tabs' names; False if the multiplexer refused."""
-        mux = zellij if self._multiplexer == "zellij" else tmux
-        wanted = {mux.tab_name(name): sign for name, sign in signs.items()}
+        wanted = {self._holder.tab_name(name): sign for name, sign in signs.items()}
         try:
-            tabs = mux.list_tabs() or ()
+            tabs = self._holder.list_tabs() or ()
         except Refused:
             return False
         done = True
@@ -40,7 +51,7 @@ class TabStates:
             if wanted[worktree]:
                 self._named.add(worktree)
             if new != name:
-                done = _rename(mux, tab, new) and done
+                done = self._rename(tab, new) and done
         return done
 
     def restore(self) -> None:
@@ -49,10 +60,9 @@ class TabStates:
         while self._named and not self.show(dict.fromkeys(self._named, "")) and time.monotonic() < until:
             time.sleep(_RESTORE_PAUSE)
 
-
-def _rename(mux: ModuleType, tab: str, name: str) -> bool:
-    try:
-        mux.rename_tab(tab, name)
-    except Refused:  # it is closed, or the multiplexer is busy
-        return False
-    return True
+    def _rename(self, tab: str, name: str) -> bool:
+        try:
+            self._holder.rename_tab(tab, name)
+        except Refused:  # it is closed, or the multiplexer is busy
+            return False
+        return True

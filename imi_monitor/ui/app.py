@@ -251,9 +251,10 @@ class ImiApp(TerminalApp):
         around = multiplexer.current()
         if not around or not self.preferences.tab_states:
             return None
+        from imi_monitor.mux.tab_states import tab_states
         from imi_monitor.ui.tab_signs import TabSigns
 
-        return TabSigns(self, around)
+        return TabSigns(self, tab_states(around))
 
     def on_app_focus(self) -> None:
         self.notifier.clear()

@@ -21,9 +21,10 @@ _LONGEST_PAUSE = 60.0  # after refusals, each of which doubles it
 class TabSigns:
     """Asks the multiplexer only when a state has changed."""
 
-    def __init__(self, app: ImiApp, multiplexer: str) -> None:
+    def __init__(self, app: ImiApp, states: TabStates, pause: float = _PAUSE) -> None:
         self._app = app
-        self._states = TabStates(multiplexer)
+        self._states = states
+        self._pause = pause
         self._wanted: dict[str, str] = {}
         self._shown: dict[str, str] | None = None
         self._busy = False
@@ -43,12 +44,12 @@ class TabSigns:
         self._start()
 
     async def _show(self) -> None:
-        pause = _PAUSE
+        pause = self._pause
         try:
             while self._wanted != self._shown:
                 wanted = self._shown = self._wanted
                 if await asyncio.to_thread(self._states.show, wanted):
-                    pause = _PAUSE
+                    pause = self._pause
                 else:
                     self._shown, pause = None, min(2 * pause, _LONGEST_PAUSE)
                 await asyncio.sleep(pause)

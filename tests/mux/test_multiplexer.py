@@ -14,7 +14,7 @@ from imi_monitor.model.agent import Agent, SessionFacts, Truth
 from imi_monitor.model.errors import Refused
 from imi_monitor.mux import multiplexer
 from imi_monitor.mux.pane import run_multiplexer
-from imi_monitor.mux.tab_states import TabStates
+from imi_monitor.mux.tab_states import tab_states
 from tests.mux.multiplexer_kit import FakeZellij, RunTmux, pane_folders, tmux_server, wait_for_pane
 from tests.ui.payloads import PAYLOADS, bad_characters
 
@@ -121,7 +121,7 @@ def test_tmux_windows_show_the_state_and_get_their_names_back(tmux: RunTmux, tmp
         (tmp_path / name).mkdir()
         multiplexer.open_worktree("tmux", str(tmp_path / name), name)
     tmux("new-window", "-d", "-n", "feat-api own")
-    states = TabStates("tmux")
+    states = tab_states("tmux")
     states.show({"feat-api": "◆", "#{host}": "▸"})
     assert window_names(tmux)[1:] == ["◆ feat-api", "▸ #{host}", "feat-api own"]
     states.restore()

@@ -10,7 +10,7 @@ import pytest
 from imi_monitor.actions.setup.layout_action import LAYOUTS
 from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.mux import multiplexer, zellij_layout
-from imi_monitor.mux.tab_states import TabStates
+from imi_monitor.mux.tab_states import tab_states
 from tests.mux.test_multiplexer import agent_at
 from tests.mux.zellij_kit import MISSING, WHY, ZellijSession, touch, zellij_session
 
@@ -98,7 +98,7 @@ def test_tabs_show_the_state_and_get_their_names_back(zellij: ZellijSession, tmp
         (tmp_path / name).mkdir()
         multiplexer.open_worktree("zellij", str(tmp_path / name), name)
     zellij.ask("new-tab", "--name", "feat-own name", "--cwd", "/")
-    states = TabStates("zellij")
+    states = tab_states("zellij")
     states.show({"feat-api": "◆", "feat-web": "", "feat-own": "▸"})
     zellij.until(lambda: zellij.tab_names() == ["Tab #1", "◆ feat-api", "feat-web", "feat-own name"])
     assert "already open" in multiplexer.open_worktree("zellij", str(tmp_path / "feat-api"), "feat-api")
@@ -113,9 +113,9 @@ def test_a_dashboard_that_was_killed_leaves_names_that_the_next_one_corrects(
 ) -> None:
     (tmp_path / "feat-api").mkdir()
     multiplexer.open_worktree("zellij", str(tmp_path / "feat-api"), "feat-api")
-    TabStates("zellij").show({"feat-api": "◆"})
+    tab_states("zellij").show({"feat-api": "◆"})
     zellij.until(lambda: "◆ feat-api" in zellij.tab_names())
-    TabStates("zellij").show({"feat-api": ""})
+    tab_states("zellij").show({"feat-api": ""})
     zellij.until(lambda: zellij.tab_names() == ["Tab #1", "feat-api"])
 
 

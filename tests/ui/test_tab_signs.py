@@ -7,12 +7,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any, cast
 
-import pytest
-
 from imi_monitor.model.errors import Refused
-from imi_monitor.mux import tab_states, tmux
 from imi_monitor.mux.tab_states import TabStates
-from imi_monitor.ui import tab_signs
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.tab_signs import TabSigns
 from tests.limits import LIMIT
@@ -44,16 +40,9 @@ class FakeApp:
         self.tasks.append(asyncio.create_task(work))
 
 
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tab_signs, "_PAUSE", 0.0)
-
-
 def signs_over(multiplexer: FakeMultiplexer) -> tuple[TabSigns, FakeApp]:
     app = FakeApp()
-    signs = TabSigns(cast(ImiApp, app), "tmux")
-    signs._states = cast(TabStates, multiplexer)
-    return signs, app
+    return TabSigns(cast(ImiApp, app), cast(TabStates, multiplexer), pause=0), app
 
 
 def test_a_refusal_is_tried_again_until_the_names_are_shown() -> None:
@@ -85,24 +74,33 @@ def test_a_tab_that_is_opened_while_the_names_are_read_gets_its_state() -> None:
     asyncio.run(play())
 
 
-def test_one_tab_that_cannot_be_renamed_stops_no_other_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    tabs = {"@1": "fix-bug", "@2": "feat-api"}
-    failures = ["@1", "@1"]
+class FakeTabs:
+    """Windows with names; those in `busy` refuse to be renamed once for each time they are in it."""
 
-    def rename(tab: str, name: str) -> None:
-        if tab in failures:
-            failures.remove(tab)
+    def __init__(self, **tabs: str) -> None:
+        self.tabs = tabs
+        self.busy: list[str] = []
+
+    def tab_name(self, name: str, /) -> str:
+        return name
+
+    def list_tabs(self) -> list[tuple[str, str]]:
+        return list(self.tabs.items())
+
+    def rename_tab(self, tab: str, name: str, /) -> None:
+        if tab in self.busy:
+            self.busy.remove(tab)
             raise Refused("tmux failed: busy")
-        tabs[tab] = name
+        self.tabs[tab] = name
 
-    monkeypatch.setattr(tmux, "list_tabs", lambda: list(tabs.items()))
-    monkeypatch.setattr(tmux, "rename_tab", rename)
-    monkeypatch.setattr(tab_states, "_RESTORE_PAUSE", 0.0)
-    states = TabStates("tmux")
+
+def test_one_tab_that_cannot_be_renamed_stops_no_other_and_is_tried_again() -> None:
+    holder = FakeTabs(one="fix-bug", two="feat-api")
+    states = TabStates(holder)
+    holder.busy = ["one"]
     assert not states.show({"fix-bug": "◆", "feat-api": "▸"})
-    assert tabs == {"@1": "fix-bug", "@2": "▸ feat-api"}
-    failures.clear()
-    assert states.show({"fix-bug": "◆", "feat-api": "▸"}) and tabs["@1"] == "◆ fix-bug"
-    failures.append("@1")
+    assert holder.tabs == {"one": "fix-bug", "two": "▸ feat-api"}
+    assert states.show({"fix-bug": "◆", "feat-api": "▸"}) and holder.tabs["one"] == "◆ fix-bug"
+    holder.busy = ["one"]
     states.restore()
-    assert tabs == {"@1": "fix-bug", "@2": "feat-api"}
+    assert holder.tabs == {"one": "fix-bug", "two": "feat-api"}
