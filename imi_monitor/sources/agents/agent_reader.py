@@ -11,10 +11,14 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from imi_monitor import host
 from imi_monitor.model.agent import AgentEvent, Evidence, SessionFacts
+
+# Seconds by which moments of one instant differ: the start of a process is known to 10 ms, the time of a file to a tick of the
+# kernel (up to 10 ms), and programs cut the time of a record to milliseconds.
+CLOCK_RESOLUTION: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,14 @@ class AgentProcess:
     tty: str | None = None
     suspended: bool = False  # stopped by ctrl-z or SIGSTOP
     environment: tuple[tuple[str, str], ...] | None = None  # the variables that name its home; None: not readable
+
+    def ran_at(self, moment: float) -> bool:
+        """Whether it had begun by then; True if the clocks cannot tell."""
+        return self.began_at <= moment + CLOCK_RESOLUTION
+
+    def began_after(self, moment: float) -> bool:
+        """Whether it had not begun by then; True if the clocks cannot tell."""
+        return moment < self.began_at + CLOCK_RESOLUTION
 
 
 ScanProcesses = Callable[[], Sequence[AgentProcess]]

@@ -208,7 +208,7 @@ class SessionPairs:
         for process in self._free(folder):
             if self._resumes(process.argv):
                 older = [
-                    one for one in folder.sessions if _fits(process, one) and (one.began or 0.0) < process.began_at
+                    one for one in folder.sessions if _fits(process, one) and process.began_after(one.began or 0.0)
                 ]
                 if older:
                     rivals = [one for one in folder.processes if one is not process and _fits(one, older[0])]
@@ -308,7 +308,7 @@ def _by_folder(processes: Iterable[AgentProcess]) -> dict[str, list[AgentProcess
 
 def _fits(process: AgentProcess, one: SessionTrace, slack: float = 0.0) -> bool:
     """True if the process works in that folder and was running when the session last changed."""
-    return process.cwd == one.folder and (one.loaded or process.began_at <= one.updated + slack)
+    return process.cwd == one.folder and (one.loaded or process.ran_at(one.updated + slack))
 
 
 def _began_with(process: AgentProcess, one: SessionTrace) -> bool:

@@ -467,6 +467,14 @@ def test_a_resumed_copilot_has_its_session_before_its_lock(place: Place, argv: t
     assert (one.pid, found.state, found.detail) == (os.getpid(), CANCELLED, CUT_OFF)
 
 
+def test_a_copilot_resumed_within_the_instant_of_the_last_record_has_its_session(place: Place) -> None:
+    place.put(steps("copilot", "terminal")[0])
+    os.utime(place.events, (time.time() - 10, time.time() - 10))
+    began = os.stat(place.events).st_mtime - 0.009  # the start of a process is cut to 10 ms
+    (one,) = look(place, process("copilot", place.wt, began, "copilot", "--continue", pid=os.getpid()))
+    assert one.pid == os.getpid()
+
+
 def test_a_lock_with_the_pid_of_another_program_is_free(lived: Lived) -> None:
     with driven(lived.argv, lived.wt) as agent:
         agent("prompt tidy up")

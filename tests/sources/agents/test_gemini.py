@@ -294,6 +294,20 @@ def test_a_folder_that_is_not_trusted_is_asked_about_at_the_start(home: Home) ->
     assert state()[0] == "running?", "a prompt was taken, so it was answered"
 
 
+@pytest.mark.parametrize(
+    ("before", "state"), [(-0.5, "running?"), (0.009, "running?"), (0.5, "waiting_for_input?")], ids=str
+)
+def test_a_prompt_of_the_instant_in_which_the_process_began_is_its_own(home: Home, before: float, state: str) -> None:
+    """The clocks cannot tell the two apart: Gemini cuts the time to milliseconds, a start is known to 10 ms."""
+    home.project()
+    home.trust()
+    home.write(lines("interactive.jsonl")[0] + b"\n")
+    began = 1_790_000_000.0
+    home.processes = (home.process(began_at=began),)
+    prompt = {"id": "1", "type": "user", "content": [{"text": "Do it"}], "timestamp": fields.at(began - before)}
+    assert home.state(home.write(json.dumps(prompt).encode() + b"\n"))[0] == state
+
+
 def test_a_dialog_that_another_gemini_may_have_answered_is_unknown(home: Home) -> None:
     home.project()
     path = home.write(lines("interactive.jsonl")[0] + b"\n")
@@ -526,6 +540,7 @@ def test_any_value_in_any_field_raises_nothing(data: st.DataObject) -> None:
 
 @contextmanager
 def program(home: Home) -> Iterator[tuple[subprocess.Popen[str], Any]]:
+    began_at = time.time()  # no later than the start of the process, as /proc has it
     process = subprocess.Popen(
         ["gemini", fake.__file__],
         executable=sys.executable,
@@ -546,7 +561,8 @@ def program(home: Home) -> Iterator[tuple[subprocess.Popen[str], Any]]:
 
     try:
         assert read_line(process.stdout) == "ready\n"
-        home.processes = (home.process(pid=process.pid, started=host.start_time(process.pid), began_at=time.time()),)
+        started = host.start_time(process.pid)
+        home.processes = (home.process(pid=process.pid, started=started, began_at=began_at),)
         yield process, do
     finally:
         process.kill()

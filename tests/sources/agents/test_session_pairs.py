@@ -62,6 +62,14 @@ def test_two_that_began_in_the_same_seconds_are_tied_and_stay() -> None:
     assert found["a"].alive is None, "the end of one of a tie proves nothing"
 
 
+@pytest.mark.parametrize(
+    ("moment", "ran", "began_after"), [(99.5, False, True), (99.995, True, True), (100.5, True, False)]
+)
+def test_the_clocks_do_not_tell_which_came_first_within_an_instant(moment: float, ran: bool, began_after: bool) -> None:
+    """The start of a process is known to 10 ms, so a record of that instant may be of it, and of the time before it."""
+    assert (B.ran_at(moment), B.began_after(moment)) == (ran, began_after)
+
+
 def test_a_record_of_the_program_replaces_a_tie() -> None:
     pairs, near = SessionPairs(), process(2, 1)
     pairs.find([trace("a", 3, 3), trace("b", 4, 4)], [A, near], 5)

@@ -204,7 +204,7 @@ class GeminiReader:
         self, chat: GeminiChat, process: AgentProcess, newest: Evidence | None, context: ReadContext
     ) -> Evidence | None:
         """What is known of the dialog for the folder's trust, until the process has recorded something."""
-        if chat.options.headless or (newest is not None and newest.at >= fields.at(process.began_at)):
+        if chat.options.headless or (newest is not None and process.ran_at(fields.seconds(newest.at) or 0.0)):
             return None
         others = [one for one in context.processes_of(self.cli) if one is not process and one.cwd == process.cwd]
         return self._trust.evidence(process, fields.seconds(chat.reducer.started_at), others)

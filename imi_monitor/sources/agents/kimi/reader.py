@@ -144,7 +144,7 @@ class KimiReader:
         taken = {(one.process.pid, one.process.started) for one in owners.values() if one.process and one.alive}
         open_ones = [one for one in self._sessions.values() if owners[one.id].alive is None]
         for process in processes:
-            may_have = any(one.cwd == process.cwd and one.modified_at >= process.began_at for one in open_ones)
+            may_have = any(one.cwd == process.cwd and process.ran_at(one.modified_at) for one in open_ones)
             if (process.pid, process.started) in taken or may_have or not context.is_watched(process.cwd):
                 continue
             ready = self._at_its_start(process, processes)

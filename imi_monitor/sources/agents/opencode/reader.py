@@ -212,7 +212,7 @@ class SessionDatabase:
     def before(self, process: AgentProcess) -> list[tuple[float, str]]:
         """(when it was written, session) of the sessions of its folder that are older than the process."""
         found = [(self._updated(one), each, self._folder(one)) for each, one in self._sessions.items()]
-        return [(at, each) for at, each, folder in found if folder == process.cwd and at < process.began_at]
+        return [(at, each) for at, each, folder in found if folder == process.cwd and process.began_after(at)]
 
     def sightings(self, context: ReadContext, processes: Sequence[AgentProcess], clues: ProcessClues) -> list[Sighting]:
         traces = [self._trace(each, session, clues) for each, session in self._sessions.items()]
