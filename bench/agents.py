@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench.common import Row
@@ -35,17 +36,20 @@ _NEVER = 1e9
 
 
 def run() -> Iterator[Row]:
+    with _world(megabytes=1) as world:  # a poll reads what was appended, however long the rest is
+        yield from _poll_cost(world)
+    with _world(live=1, old=SESSIONS, megabytes=1) as world:
+        yield from asyncio.run(_first_look(world))
+    with _world() as world:
+        yield from asyncio.run(_measure(world))
+
+
+@contextmanager
+def _world(live: int = SESSIONS, old: int = 0, megabytes: int = MEGABYTES) -> Iterator[AgentWorld]:
     with tempfile.TemporaryDirectory(prefix="imi-bench-", dir=os.environ.get("BENCH_DIR")) as base:
-        world = AgentWorld(Path(base))
+        world = AgentWorld(Path(base), live, old, megabytes)
         try:
-            yield from _poll_cost(world)
-            yield from asyncio.run(_measure(world))
-        finally:
-            world.end()
-    with tempfile.TemporaryDirectory(prefix="imi-bench-", dir=os.environ.get("BENCH_DIR")) as base:
-        world = AgentWorld(Path(base), live=1, old=SESSIONS)
-        try:
-            yield from asyncio.run(_first_look(world))
+            yield world
         finally:
             world.end()
 
@@ -190,7 +194,8 @@ def _share(before: resource.struct_rusage, at: float) -> float:
 class AgentWorld:
     """A repository with a worktree for each live session, and Claude Code's files for all of them."""
 
-    def __init__(self, base: Path, live: int = SESSIONS, old: int = 0) -> None:
+    def __init__(self, base: Path, live: int, old: int, megabytes: int) -> None:
+        """`old`: so many transcripts of MEGABYTES that ended a month ago, beside `live` ones of `megabytes`."""
         self.base = base
         self.common_dir = str(base / "app" / ".git")
         self.sleepers: list[subprocess.Popen[bytes]] = []
@@ -200,21 +205,32 @@ class AgentWorld:
         (config / "sessions").mkdir(parents=True)
         _git(base, "init", "-q", "-b", "main", "app")
         _git(base / "app", "commit", "-q", "--allow-empty", "-m", "first")
-        old_one = _transcript("old", str(base / "app"), MEGABYTES)
-        for number in range(old):
-            self._write(config, f"old-{number:04}", base / "app", old_one)
-            _age(config / "projects" / "slug-app" / f"old-{number:04}.jsonl")
+        if old:
+            self._write_old(config, old)
+        any_session, any_tree = "ffffffff-0000-4000-8000-000000000000", str(base / "feat-any")
+        template = _transcript(any_session, any_tree, megabytes)
         for number in range(live):
             tree = base / f"feat-{number}"
             _git(base / "app", "worktree", "add", "-q", "-b", f"feat/{number}", str(tree))
             session = f"{number:08x}-0000-4000-8000-000000000000"
-            self._write(config, session, tree, _transcript(session, str(tree), MEGABYTES if not old else 1))
+            data = template.replace(any_session.encode(), session.encode())
+            self._write(config, session, tree, data.replace(any_tree.encode(), str(tree).encode()))
             self._register(config, session, tree)
 
-    def _write(self, config: Path, session: str, tree: Path, data: bytes) -> None:
+    def _write_old(self, config: Path, count: int) -> None:
+        """One file under many names: it has to be found too old, not to be read."""
+        tree = self.base / "app"
+        first = self._write(config, "old-0000", tree, _transcript("old", str(tree), MEGABYTES))
+        month_ago = time.time() - 30 * 86400
+        os.utime(first, (month_ago, month_ago))
+        for number in range(1, count):
+            os.link(first, first.with_name(f"old-{number:04}.jsonl"))
+
+    def _write(self, config: Path, session: str, tree: Path, data: bytes) -> Path:
         path = config / "projects" / f"slug-{tree.name}" / f"{session}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+        return path
 
     def _register(self, config: Path, session: str, tree: Path) -> None:
         sleeper = subprocess.Popen(["bash", "-c", "exec -a claude sleep 3600"], cwd=tree)
@@ -246,11 +262,6 @@ def _git(cwd: Path, *words: str) -> None:
     git = shutil.which("git") or "git"
     identity = ["-c", "user.name=b", "-c", "user.email=b@example.invalid"]
     subprocess.run([git, *identity, *words], cwd=cwd, check=True, capture_output=True)
-
-
-def _age(path: Path) -> None:
-    month_ago = time.time() - 30 * 86400
-    os.utime(path, (month_ago, month_ago))
 
 
 def _transcript(session: str, cwd: str, megabytes: int) -> bytes:
