@@ -1,7 +1,7 @@
 """The name of each observed agent, `claude-1`: given once and kept, so that it never means another agent a moment later.
 
-A name is free again when its session was not seen for a day, its process does not run, and no claim, line or description has
-it. Functions that write run inside a transaction; several monitors may name the same agents at once.
+A name is free again when its session was not seen for a day, its process does not run, and no claim, line, run or description
+has it. Functions that write run inside a transaction; several monitors may name the same agents at once.
 """
 
 from __future__ import annotations
@@ -149,11 +149,12 @@ def _is_kept(row: _NameRow, now: datetime) -> bool:
 
 
 def _claimed_names(connection: sqlite3.Connection, since: str) -> set[str]:
-    """Names that mean an owner: of a claim, in a line, of a task, described by a person, or active within the day."""
+    """Names that mean an owner: of a claim or run, in a line, of a task, described by a person, or active within the day."""
     rows = connection.execute(
         "SELECT agent_id FROM claims WHERE agent_id IS NOT NULL UNION SELECT agent_id FROM claim_queue"
         " UNION SELECT agent_id FROM automatic_claims"
         " UNION SELECT agent_id FROM claim_history WHERE released_at IS NULL OR released_at >= ?1"
+        " UNION SELECT agent_id FROM runs WHERE ended_at IS NULL OR ended_at >= ?1"
         " UNION SELECT name FROM agents WHERE last_seen_at >= ?1 OR coalesce(emoji, role, team) IS NOT NULL",
         (since,),
     )

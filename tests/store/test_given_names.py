@@ -68,6 +68,13 @@ def test_a_name_is_kept_while_its_process_runs(connection: sqlite3.Connection) -
     assert give(connection, agent("2"), hours=100) == ["gemini-2"]
 
 
+def test_a_name_is_kept_while_its_death_is_shown(connection: sqlite3.Connection) -> None:
+    assert give(connection, agent("1")) == ["gemini-1"]
+    for hours in (20, 40, 60):
+        assert give(connection, agent("1", ended=True), hours=hours) == ["gemini-1"]
+    assert give(connection, agent("2"), hours=70) == ["gemini-2"]
+
+
 def test_a_name_that_means_an_owner_is_given_to_no_agent(repo: Repo) -> None:
     repo.worktree("feat-a")
     assert imi("claim", "feat-a", "--agent", "gemini-1", cwd=repo.path).code == 0
@@ -77,6 +84,17 @@ def test_a_name_that_means_an_owner_is_given_to_no_agent(repo: Repo) -> None:
         connection.execute("UPDATE agents SET last_seen_at = '2020-01-01T00:00:00+00:00'")
         connection.execute("UPDATE claim_history SET released_at = '2020-01-01T00:00:00+00:00'")
         assert give(connection, agent("2")) == ["gemini-1"], "the claim that holds is gemini-2's"
+
+
+def test_a_name_of_a_run_is_given_to_no_agent(connection: sqlite3.Connection) -> None:
+    """Also of a run without a worktree, which has no claim."""
+    columns = "id, host, program, way, status, agent_id, user, cwd, folder, launch, created_at, ended_at"
+    ended = times.stamp(NOW - timedelta(hours=1))
+    for run, end in (("1", None), ("2", ended)):
+        row = (run, "here", "gemini", "task", "running", f"gemini-{run}", "me", "/x", "/f", "/l", "2020", end)
+        connection.execute(f"INSERT INTO runs ({columns}) VALUES ({', '.join('?' * 12)})", row)
+    assert give(connection, agent("1")) == ["gemini-3"]
+    assert give(connection, agent("2"), hours=30) == ["gemini-2"], "a day after the run's end"
 
 
 def test_a_process_keeps_its_name_when_its_session_is_found(connection: sqlite3.Connection) -> None:
