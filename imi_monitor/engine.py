@@ -283,9 +283,8 @@ class Engine:
         known = self._worktrees.get(key)
         if known is None:
             return  # no longer on the roster
-        changed = replace(known, **fields)  # type: ignore[arg-type]
-        if changed != known:
-            self._worktrees[key] = changed
+        if any(getattr(known, name) != value for name, value in fields.items()):
+            self._worktrees[key] = replace(known, **fields)  # type: ignore[arg-type]
             self._changed.set()
 
     def _named_agents(self) -> tuple[Agent, ...]:

@@ -24,10 +24,6 @@ TASK: Final = "task"  # the way of a run without a terminal
 OPEN: Final = (QUEUED, STARTING, ALIVE)  # the statuses of a run that is not over; an end is one of RESTING or crashed
 PLACES: Final = (STARTING, ALIVE)  # the statuses that count against the number of runs at once
 
-ASK, EDITS, PLAN = "ask", "edits", "plan"
-MODES: Final = (ASK, EDITS, PLAN)
-"""What an agent may do without asking: nothing that its program asks for, edits of files, or only to plan."""
-
 YES, NO = "yes", "no"
 STALL_SECONDS: Final = 120.0
 FIRST_SIGN_SECONDS: Final = 60.0  # the slowest program that was seen took 56 s for its first line

@@ -29,7 +29,7 @@ class Spec:
     prompt: str
     cwd: str  # empty: its run folder
     session: str  # a new id, for programs that take one
-    mode: str  # one of model.run.MODES
+    mode: str  # one of model.run_modes
     model: str | None = None
     flags: tuple[str, ...] = ()  # as typed behind `--`
     resumes: str | None = None  # the session to take up again

@@ -73,15 +73,13 @@ class EditWarningsSource(Source):
                     break
 
     def _write(self) -> None:
-        folder = paths.edits_dir()
         texts = self._texts() if self._changed else self._written
         self._changed = False
-        if texts:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
         for common_dir, text in texts.items():
             place = file_of(common_dir)
             head = _HEAD.format(at=times.clock() // 1_000_000_000, mode=self._mode)
             if self._written.get(common_dir) != text or not _confirm(place, head):
+                os.makedirs(paths.edits_dir(), mode=0o700, exist_ok=True)
                 _replace(place, head + text)
         for gone in self._written.keys() - texts.keys():
             with suppress(FileNotFoundError):
@@ -96,11 +94,15 @@ class EditWarningsSource(Source):
         return {common_dir: self._text(entries) for common_dir, entries in found.items() if len(entries) > 1}
 
     def _text(self, entries: Sequence[RosterEntry]) -> str:
-        lines = [f"root\t{one.path}\t{one.key.worktree}\n" for one in entries if not _UNWRITABLE & set(one.path)]
+        lines = [f"root\t{one.path}\t{one.key.worktree}\n" for one in entries if _UNWRITABLE.isdisjoint(one.path)]
+        agents: dict[Key | None, list[Agent]] = {}
+        for agent in self._agents:
+            if not agent.truth.ended:
+                agents.setdefault(agent.key, []).append(agent)
         for entry in entries:
-            in_hand = dict(self._in_hand(entry))
-            names = {one.session: one.name for one in self._agents if one.key == entry.key and not one.truth.ended}
-            who = f" ({', '.join(sorted(set(names.values())))})" if names else ""
+            here = agents.get(entry.key, ())
+            in_hand = dict(self._in_hand(entry, here))
+            who = f" ({', '.join(sorted({one.name for one in here}))})" if here else ""
             for path in sorted(self._files.get(entry.key, ())):
                 said = f"{entry.key.worktree}{who} has changed {path} and not merged it"
                 lines.append(_line(path, entry.key.worktree, "", said))
@@ -109,11 +111,11 @@ class EditWarningsSource(Source):
                 lines.append(_line(path, entry.key.worktree, agent.session or "", said))
         return "".join(lines[:_MOST_LINES])
 
-    def _in_hand(self, entry: RosterEntry) -> Iterator[tuple[str, Agent]]:
+    def _in_hand(self, entry: RosterEntry, here: Sequence[Agent]) -> Iterator[tuple[str, Agent]]:
         """The files of a worktree that a working agent is editing, or has written and not committed."""
         changed = self._files.get(entry.key, frozenset())
-        for agent in self._agents:
-            if agent.key != entry.key or agent.truth.ended or agent.session is None or agent.state not in WORKING:
+        for agent in here:
+            if agent.session is None or agent.state not in WORKING:
                 continue
             tool = agent.truth.tool
             edited = tool.target if tool is not None and tool.name in _EDITS else None

@@ -92,7 +92,8 @@ class ForgeSource(Source):
             self._changed.clear()
             try:
                 await self._find_projects()
-                await self._registry.read(self._read_lists)
+                if self._followed:
+                    await self._registry.read(self._read_lists)
             except ImiError:  # the registry source reports it
                 continue
             _report(receiver, self._entries, self._followed)

@@ -6,9 +6,9 @@ import json
 import sqlite3
 
 from imi_monitor import host
-from imi_monitor.model import run
+from imi_monitor.model import run_modes
 from imi_monitor.model.agent import SessionFacts, ToolCall
-from imi_monitor.model.run import CRASHED, OPEN, QUEUED, Question, Run
+from imi_monitor.model.run import CRASHED, OPEN, QUEUED, STALLED, Question, Run
 from imi_monitor.model.snapshot import Key
 from imi_monitor.store import runs
 
@@ -56,13 +56,13 @@ def _shown(connection: sqlite3.Connection, one: runs.RunRow) -> Run:
         status=one.status,
         state=one.state,
         shown=word,
-        since=over or (one.active_at if word == run.STALLED else since or one.started_at or one.created_at),
+        since=over or (one.active_at if word == STALLED else since or one.started_at or one.created_at),
         detail=one.detail,
         session=one.session,
         key=Key(one.host, one.repo_name, one.worktree_name) if one.repo_name and one.worktree_name else None,
         cwd=one.cwd,
         folder=one.folder,
-        mode=str(launch.get("mode") or run.ASK),
+        mode=str(launch.get("mode") or run_modes.ASK),
         dangerous=bool(launch.get("dangerous")),
         prompt=one.prompt,
         pid=one.pid,

@@ -11,7 +11,7 @@ from imi_monitor.actions.creation import creation_request, start_point, worktree
 from imi_monitor.actions.creation.worktree_creation import CreationPlan
 from imi_monitor.git import heads
 from imi_monitor.model.errors import Refused, UsageError
-from imi_monitor.model.run import EDITS, PLAN
+from imi_monitor.model.run_modes import EDITS, PLAN
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False

@@ -15,7 +15,8 @@ from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.git import layout
 from imi_monitor.model import names, price
 from imi_monitor.model.errors import ImiError, Refused, UsageError
-from imi_monitor.model.run import ASK, EDITS, MOST_PROMPT, PLAN, QUEUED
+from imi_monitor.model.run import MOST_PROMPT, QUEUED
+from imi_monitor.model.run_modes import ASK, EDITS, PLAN
 from imi_monitor.model.text import count, safe
 from imi_monitor.runs import (
     day_budget,

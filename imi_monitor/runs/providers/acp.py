@@ -8,7 +8,8 @@ from __future__ import annotations
 from imi_monitor.fast.frozen_dataclass import dataclass, field
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
-from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
+from imi_monitor.model.run import NO, YES
+from imi_monitor.model.run_modes import ASK, EDITS, PLAN
 from imi_monitor.model.text import safe
 from imi_monitor.runs.provider import WINDOW, Launch, Message, Spec, bridged
 

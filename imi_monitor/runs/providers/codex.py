@@ -5,7 +5,8 @@ from __future__ import annotations
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
-from imi_monitor.model.run import ASK, EDITS, NO, PLAN, YES
+from imi_monitor.model.run import NO, YES
+from imi_monitor.model.run_modes import ASK, EDITS, PLAN
 from imi_monitor.runs.agent_variables import AGENT_VARIABLES
 from imi_monitor.runs.provider import Launch, Message, Spec, bridged
 

@@ -131,7 +131,7 @@ class CopilotSession:
     def is_older_than(self, process: AgentProcess) -> bool:
         """True if the process may continue it: it is of the same folder and was written before the process began."""
         cwd = self.cwd()
-        written = 0 < self.written_at and process.began_after(self.written_at)
+        written = self.written_at > 0 and process.began_after(self.written_at)
         return written and cwd is not None and os.path.realpath(cwd) == process.cwd
 
     def read(self, context: ReadContext, resumed_by: AgentProcess | None) -> Sighting | None:
