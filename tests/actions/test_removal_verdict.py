@@ -218,14 +218,17 @@ def test_a_git_that_fails_is_a_reason(repo: Repo) -> None:
 
 def test_a_corrupt_index_is_unknown_and_still_comes_back(repo: Repo) -> None:
     tree = repo.worktree("feat-x")
+    head = tree.git("rev-parse", "HEAD")
     index = repo.path / ".git" / "worktrees" / "feat-x" / "index"
     index.write_bytes(b"DIRC" + b"\0" * 40)
     with pytest.raises(Refused):
         remove(repo, "feat-x", force=True)
     remove(repo, "feat-x", **force("feat-x"))
+    repo.git("branch", "-D", "feat/x")
     act("undo", cwd=repo.path)
     assert index.read_bytes() == b"DIRC" + b"\0" * 40
     assert tree.path.is_dir()
+    assert repo.git("rev-parse", "feat/x") == head, "the commit is known without the status"
 
 
 def test_a_head_lock_cannot_be_overridden(repo: Repo) -> None:

@@ -424,6 +424,25 @@ def test_progress_is_shown_as_soon_as_it_is_reported(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
+def test_a_value_that_changes_while_the_action_runs_is_not_previewed(repo: Repo) -> None:
+    slow = Slow(lines=("first step",))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        app.push_screen(WithoutClock(slow, {}, lambda: Context(database=paths.default_database(), repo=str(repo.path))))
+        await wait_until(pilot, lambda: "Slow" in screen_text(app) and "checking…" not in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "Esc cancels" in screen_text(app) and "first step" in screen_text(app))
+        changed = app.screen.query_one(Form).values()
+        app.screen.query_one(Form).query(Input).last().value = "late"
+        await wait_until(pilot, lambda: app.screen.query_one(Form).values() != changed)
+        await pilot.pause()
+        assert "Esc cancels" in screen_text(app) and "checking…" not in screen_text(app)
+        slow.go_on.set()
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+
+    run_dashboard(repo, play)
+
+
 def test_second_escape_closes_a_dialog_whose_action_does_not_stop(repo: Repo) -> None:
     slow = Slow(deaf=True)
 
