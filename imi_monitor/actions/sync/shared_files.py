@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
 
 from imi_monitor.actions.creation import creation_request
+from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 
@@ -35,17 +35,19 @@ class SharedFile:
     path: str
 
 
-@dataclass(slots=True)
 class SharedFiles:
     """All shared files. `roots` are the folders imi's links lead into, whether or not they still exist."""
 
-    home: str
-    roots: tuple[str, ...]
-    sources: dict[str, SharedFile] = field(default_factory=dict)
-    folders: dict[str, SharedFile] = field(default_factory=dict)  # a folder that links need, and a file that needs it
-    refused: list[tuple[str, str]] = field(default_factory=list)
-    refused_names: set[str] = field(default_factory=set)  # worktrees may still have links to files that are refused now
-    shadowed: list[tuple[str, str, str]] = field(default_factory=list)  # name, folder that wins, folder that loses
+    __slots__ = ("folders", "home", "refused", "refused_names", "roots", "shadowed", "sources")
+
+    def __init__(self, home: str, roots: tuple[str, ...]) -> None:
+        self.home = home
+        self.roots = roots
+        self.sources: dict[str, SharedFile] = {}
+        self.folders: dict[str, SharedFile] = {}  # a folder that links need, and a file that needs it
+        self.refused: list[tuple[str, str]] = []
+        self.refused_names: set[str] = set()  # worktrees may still have links to files that are refused now
+        self.shadowed: list[tuple[str, str, str]] = []  # name, folder that wins, folder that loses
 
     def owns_target(self, target: str) -> bool:
         """True if a link to `target` (absolute, its folder resolved) is imi's."""

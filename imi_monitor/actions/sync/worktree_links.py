@@ -7,10 +7,10 @@ that `git add -A` can never stage a link.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
 
 from imi_monitor.actions.sync import shared_files
 from imi_monitor.actions.sync.safe_links import KEPT, MISSING, MOVED, LinkConflict, LinkTree
+from imi_monitor.fast.frozen_dataclass import dataclass, replace
 from imi_monitor.git import layout, shared_names
 from imi_monitor.model.errors import GitError, ImiError, Refused
 from imi_monitor.model.text import safe
@@ -43,7 +43,7 @@ class LinkReport:
         return (*self.linked, *self.moved, *self.kept)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LinkPlace:
     """A worktree that git lists, and git in it."""
 
@@ -52,12 +52,12 @@ class LinkPlace:
     git: Git
 
 
-@dataclass(slots=True)
 class _ReportBuilder:
     """Collects a LinkReport."""
 
-    done: dict[str, list[str]] = field(default_factory=lambda: {"linked": [], "moved": [], "removed": [], "kept": []})
-    conflicts: list[tuple[str, str]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.done: dict[str, list[str]] = {"linked": [], "moved": [], "removed": [], "kept": []}
+        self.conflicts: list[tuple[str, str]] = []
 
     def report(self) -> LinkReport:
         return LinkReport(**{kind: tuple(names) for kind, names in self.done.items()}, conflicts=tuple(self.conflicts))
