@@ -24,7 +24,7 @@ def run() -> Iterator[Row]:
 def _measure(base: str, payload: bytes, name: str) -> Iterator[Row]:
     """As an agent does it: the command of the settings in a shell, the event on stdin, wait."""
     os.environ["XDG_STATE_HOME"] = base
-    agent_hooks.install_script()
+    agent_hooks.install_scripts()
     hook = partial(_shell, agent_hooks.hook_command("claude"), payload)
     nothing = partial(_shell, ":", payload)
     took, floor = _undisturbed(hook, nothing)

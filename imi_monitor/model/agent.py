@@ -95,6 +95,7 @@ class SessionFacts:
     parent: str | None = None  # the session it was forked from or works for
     tmux: str | None = None  # %pane
     zellij: str | None = None  # session:pane
+    ask: str | None = None  # the id of its question, if imi can give the answer
     format_note: str | None = None  # what in its records could not be parsed, with the program's version
 
 

@@ -289,16 +289,28 @@ class LaunchFolder:
 
     def answer(self, ask: str, message: dict[str, object]) -> None:
         """Give the hook that asked its answer; Refused if it does not wait any more."""
+        if not self._tell_hook(ask, json.dumps(message)):
+            raise Refused("too late: it was answered in its window", code="too-late")
+
+    def release(self, ask: str) -> None:
+        """Let the hook leave whose question was answered in its window; Claude itself does not end it."""
+        self._tell_hook(ask, "")
+
+    def _tell_hook(self, ask: str, line: str) -> bool:
+        """Write the line that the hook waits for; False if it does not wait any more."""
+        if "/" in ask:  # an id of a program's own server
+            return False
         try:
             handle = os.open(self.file(f"ask-{ask}"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError as error:
-            raise Refused("too late: it was answered in its window", code="too-late") from error
+        except OSError:
+            return False
         try:
-            os.write(handle, json.dumps(message).encode() + b"\n")
-        except OSError as error:
-            raise Refused("too late: it was answered in its window", code="too-late") from error
+            os.write(handle, line.encode() + b"\n")
+        except OSError:
+            return False
         finally:
             os.close(handle)
+        return True
 
     # -- notes --------------------------------------------------------------------------------------------------------
 

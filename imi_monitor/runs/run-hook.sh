@@ -1,8 +1,8 @@
 #!/bin/sh
 # A hook of a Claude that imi started in a window: `run-hook.sh FOLDER [wait]`. It appends the event on its stdin to the run's
-# output as one line; with `wait` it stays until imi writes the answer to its named pipe, or Claude ends it because the user
-# has answered in the window. It never fails.
-trap 'exit 0' HUP INT TERM
+# output as one line; with `wait` it stays until imi writes the answer to its named pipe, or an empty line: the user has answered
+# in the window, which Claude itself reports to no hook. It never fails.
+trap 'exit 0' HUP INT TERM PIPE
 exec 2>/dev/null
 umask 077
 folder=$1 ask=
@@ -16,5 +16,5 @@ trap 'rm -f "$folder/hook.$$" "$folder/ask-$ask"' 0
 { printf '{"ask":"%s","hook":' "$ask" && tr -d '\n' && printf '}\n'; } >"$folder/hook.$$" || exit 0
 cat "$folder/hook.$$" >>"$folder/out"
 [ "$ask" ] || exit 0
-read -r answer <"$folder/ask-$ask" && printf '%s\n' "$answer"
+read -r answer <"$folder/ask-$ask" && [ "$answer" ] && printf '%s\n' "$answer"
 exit 0

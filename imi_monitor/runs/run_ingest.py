@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from imi_monitor import host
@@ -93,7 +93,7 @@ class FollowedRun:
                 break  # the file is shorter than it was
             self._take(data, whole=b"\n" not in data or self.position + len(data) >= until)
             events += self.reader.take_events()
-        self.reader.take_questions()
+        self.release(self.reader.take_questions()[1])
         self._clock.note(events)
         self._clock.due(self.reader.state, over=False)
         run_files.write(self.row, events, anew=True)
@@ -163,6 +163,11 @@ class FollowedRun:
     def cost(self) -> float | None:
         """Dollars so far, as the program reports them or by the prices; None: unknown."""
         return price.cost(self.reader.facts, self._prices)
+
+    def release(self, closed: Iterable[str]) -> None:
+        """Let the hooks leave that wait for answers to closed questions."""
+        for ask in closed if self.row.way != run.TASK else ():
+            self.folder.release(ask)
 
     def forget_recorded(self) -> None:
         """Record everything again that is not a line: another reader was faster, and may know less."""
@@ -263,6 +268,7 @@ class RunIngest:
             if one in overtaken:
                 continue  # the other reader writes them
             run_files.write(one.row, found.events)
+            one.release(found.closed)
             if found.end is not None:
                 run_end.settle(self.connection, one.row, one.reports)
         return True

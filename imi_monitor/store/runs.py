@@ -169,6 +169,11 @@ def list_runs(connection: sqlite3.Connection, *, only_open: bool = False, limit:
     return [RunRow(*row) for row in rows]
 
 
+def count_runs(connection: sqlite3.Connection, *, only_open: bool = False) -> int:
+    where = f"WHERE status IN ({_OPEN})" if only_open else ""
+    return int(connection.execute(f"SELECT count(*) FROM runs {where}").fetchone()[0])
+
+
 def list_open_here(connection: sqlite3.Connection) -> list[RunRow]:
     """The runs of this machine that are not over, oldest first."""
     rows = connection.execute(

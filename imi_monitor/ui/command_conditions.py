@@ -69,6 +69,15 @@ def _run(facts: SnapshotFacts, tree: Worktree) -> str:
     return f"imi has started no agent that runs in {_name(tree)}: `imi start` starts one"
 
 
+def _question(facts: SnapshotFacts, tree: Worktree) -> str:
+    asks = any(one.facts.ask is not None for one in facts.agents_in(tree))
+    return "" if asks else _run(facts, tree)
+
+
+def _session(_facts: SnapshotFacts, _tree: Worktree) -> str:
+    return ""  # without an agent there, the last recorded session is shown
+
+
 def _run_name(tree: Worktree) -> str:
     return f"run {_name(tree)}"
 
@@ -86,12 +95,14 @@ CONDITIONS: dict[str, Condition] = {
     "agent": _agent,
     "unseen": _unseen,
     "run": _run,
+    "question": _question,
+    "session": _session,
 }
 
 
 def about_agent(command: Command) -> bool:
     """Whether the command acts on an agent, which can be another one than the selected worktree's."""
-    return "agent" in command.requires
+    return "agent" in command.requires or "session" in command.requires
 
 
 @lru_cache(1)
@@ -116,7 +127,11 @@ def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree
     home = facts.home_of(tree)
     if home is not None and not (command.for_other_homes or command.word in _FOR_OTHER_HOMES):
         return f"{_name(tree)} is on {safe(home.label)}: this can only be done there"
-    if tree.run is not None and command.word not in _FOR_RUNS and not {"run", "agent"} & set(command.requires):
+    if (
+        tree.run is not None
+        and command.word not in _FOR_RUNS
+        and not {"run", "question", "agent", "session"} & set(command.requires)
+    ):
         return f"{_run_name(tree)} has no worktree: this is about one"
     reasons = (CONDITIONS[name](facts, tree) for name in command.requires)
     return next((reason for reason in reasons if reason), "")

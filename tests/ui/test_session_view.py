@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,20 @@ def test_an_observed_session_is_followed_and_shown_in_parts(tmp_path: Path) -> N
     played(play, shown, database)
 
 
+def test_a_session_whose_agent_is_shown_no_more_is_opened(tmp_path: Path) -> None:
+    database, shown = str(tmp_path / "iMi.db"), sample_agents.at_work()
+    sample_agents.keep(database, shown, told=sample_agents.acts())
+
+    async def play(app: ImiApp, pilot: Pilot[Any], feed: sample_snapshots.FakeEngine) -> None:
+        await select_worktree(app, "feat-api")
+        await pilot.press("V")
+        await wait_until(pilot, lambda: "how tokens are kept" in screen_text(app) and "claude" in screen_text(app))
+        await pilot.press("2")
+        await wait_until(pilot, lambda: "✗ Bash" in screen_text(app))
+
+    played(play, replace(shown, agents=()), database)
+
+
 def test_a_started_agent_is_followed_answered_and_told_more_in_its_view(world: RunWorld) -> None:
     # S2.17
     run = world.start("[[ask]]")
@@ -78,6 +93,10 @@ def test_a_started_agent_is_followed_answered_and_told_more_in_its_view(world: R
         await wait_until(pilot, lambda: " asks " in screen_text(app) and " turn " in screen_text(app))
         await pilot.press("end", "enter")
         await wait_until(pilot, lambda: "message" in screen_text(app))
+        await pilot.press("escape", "J")
+        await wait_until(pilot, lambda: "1 living agent" in screen_text(app))
+        await pilot.press("V")
+        await wait_until(pilot, lambda: isinstance(app.screen, SessionView) and "tool     Bash" in screen_text(app))
 
     run_dashboard(world.repo, play)
 

@@ -1,7 +1,8 @@
 """The hooks of each agent program: their settings file, their events, the handlers, and the script that these call.
 
 Only events of the installed version: an unknown one opens a warning dialog at every start of Claude. The handlers are
-synchronous: each costs 3 ms, and keeping their order keeps a question before its answer.
+synchronous: each costs 3 ms, and keeping their order keeps a question before its answer. Only the one for answers waits, which
+Claude runs beside its own dialog.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from imi_monitor.model.text import safe
 
 EVENTS: Final = "imi-hook.sh"  # reports each event
 EDITS: Final = "imi-edits.sh"  # answers what an agent should know about the file it is about to edit
-SCRIPTS: Final = (EVENTS, EDITS)
+ANSWERS: Final = "imi-answer.sh"  # waits for imi's answer to a question, beside the agent's own dialog
+SCRIPTS: Final = (EVENTS, EDITS, ANSWERS)
 USER: Final = "user"
 PROJECT: Final = "project"
 
@@ -39,6 +41,10 @@ _CLAUDE: Final = {
     "PostCompact": (2, 1, 197),
     "SessionEnd": (1, 0, 85),
 }
+_CLAUDE_AT_REST: Final = frozenset(
+    {"UserPromptSubmit", "Stop", "StopFailure", "SessionEnd"}
+)  # no question is open then
+_ANSWER_SECONDS: Final = 7 * 86_400
 _CLAUDE_TAKES_CONTEXT: Final = (2, 1, 9)  # from a hook before a tool
 _CLAUDE_WITH_MATCHER: Final = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
 _CODEX: Final = (
@@ -92,8 +98,14 @@ class ClaudeHooks(AgentHooks):
     def groups(self) -> dict[str, list[HookGroup]]:
         version = _version("claude")
         known = [name for name, since in _CLAUDE.items() if version is None or version >= since]
-        handler = {"type": "command", "command": hook_command("claude"), "timeout": 5}
-        found = {name: [_group(handler, name in _CLAUDE_WITH_MATCHER)] for name in known}
+        found: dict[str, list[HookGroup]] = {}
+        for name in known:
+            command = hook_command("claude") + (" rest" if name in _CLAUDE_AT_REST else "")
+            handler = {"type": "command", "command": command, "timeout": 5}
+            found[name] = [_group(handler, name in _CLAUDE_WITH_MATCHER)]
+        if "PermissionRequest" in found:
+            waits = {"type": "command", "command": hook_command("claude", ANSWERS), "timeout": _ANSWER_SECONDS}
+            found["PermissionRequest"].append(_group(waits, True))
         if version is None or version >= _CLAUDE_TAKES_CONTEXT:
             told = {"type": "command", "command": hook_command("claude", EDITS), "timeout": 5}
             found["PreToolUse"].append(_group(told, "Read|Edit|Write|MultiEdit|NotebookEdit"))
@@ -264,8 +276,10 @@ def are_scripts_current() -> bool:
 
 def install_scripts() -> None:
     """Install the scripts of this version and the spool folder, accessible to this user only."""
-    os.makedirs(os.path.join(paths.hooks_dir(), "spool"), mode=0o700, exist_ok=True)
-    for folder in (paths.hooks_dir(), os.path.join(paths.hooks_dir(), "spool")):
+    folders = [os.path.join(paths.hooks_dir(), name) for name in ("spool", "asks")]
+    for folder in folders:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    for folder in (paths.hooks_dir(), *folders):
         os.chmod(folder, 0o700)
     if not are_scripts_current():
         for name in SCRIPTS:

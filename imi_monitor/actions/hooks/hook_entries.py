@@ -16,6 +16,7 @@ from imi_monitor.model.errors import Refused
 MARKS: Final = (
     "/imi/hooks/imi-hook.sh'",
     "/imi/hooks/imi-edits.sh'",
+    "/imi/hooks/imi-answer.sh'",
 )  # one is part of the command of each handler of imi
 EMPTY: Final = "{}\n"
 

@@ -53,7 +53,8 @@ class InstallHooksAction(_HooksAction):
     help = "add hooks to the agents' settings, so that imi sees each step at once"
     more = """
     imi sees agents without hooks too; hooks make it exact and instant, above all that an agent waits for an answer. A
-    hook costs the agent 3 ms, prints nothing, never fails, and works while imi is not running. Nothing else in the
+    hook costs the agent 3 ms, prints nothing, never fails, and works while imi is not running. Claude gets one more, which
+    waits beside its dialog for a permission, so that you can answer from imi, too (`W`, `imi answer`). Nothing else in the
     settings changes, and `imi hooks uninstall` restores them. Events are written to imi's own folder only.
     """
     arguments = (_AGENT,)

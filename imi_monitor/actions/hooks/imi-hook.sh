@@ -49,4 +49,11 @@ read -r host </proc/sys/kernel/hostname
     "GEMINI_SESSION_ID=$GEMINI_SESSION_ID" '' &&
     cat && printf '\nimi-end\n'
 } >>"$event" || rm -f "$event"
+
+# with this event no question of this Claude is open: what still waits for imi's answer in its name leaves
+if [ "$2" = rest ]; then
+  for pipe in ../asks/p.$CLAUDE_PID.*; do
+    [ -p "$pipe" ] && echo 1<>"$pipe"
+  done
+fi
 exit 0

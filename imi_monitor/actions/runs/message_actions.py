@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Argument, KeyChoice, Option, Outcome, Preview, WritingAids
-from imi_monitor.actions.runs import prompt_aids, run_lookup
+from imi_monitor.actions.runs import found_answer, prompt_aids, run_lookup
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import MOST_PROMPT, NO, YES
 from imi_monitor.model.text import safe
@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
+    from imi_monitor.runs.found_questions import FoundQuestion
     from imi_monitor.sources.agents.stream_reader import StreamReader
     from imi_monitor.store.runs import AskRow, RunRow
 
@@ -27,15 +28,16 @@ class AnswerAction(Action):
     words = ("answer",)
     group = "Agents"
     label = "Answer"
-    help = "answer the question of a started agent: yes, no, a choice or a text"
+    help = "answer the question of an agent: yes, no, a choice or a text"
     more = (
         "A permission takes yes, no, or a text, which refuses it with that reason where the program takes one. A question"
         " takes one of its choices, its number, or any text. The answer goes to the question shown: with --ask ID to that"
-        " one. An answer that comes too late is refused and never reaches another question."
+        " one. An answer that comes too late is refused and never reaches another question. A Claude that imi did not start is"
+        " answered, too, where `imi hooks install` has added the hook for it; NAME is its session or worktree."
     )
     examples = (("imi answer 1b2c3d4e yes", "allow what the agent asks for"),)
     key = "W"
-    requires = ("run",)
+    requires = ("question",)
     dialog_options = ("text",)
     chosen_by_key = "text"
     arguments = (run_lookup.RUN, _TEXT)
@@ -44,19 +46,24 @@ class AnswerAction(Action):
     def preview(self, context: Context, request: Request) -> Preview:
         """The question; the answer is bound to it, whatever the agent asks meanwhile."""
         try:
-            row = run_lookup.find_run(context, request.text("name"))
-            run_lookup.refuse_over(row)
-            asked = _find_ask(context, row, request.text("ask"))
+            meant = _find_question(context, request)
         except ImiError as error:
             return Preview([], error)
+        if not isinstance(meant, tuple):
+            return Preview([found_answer.line(meant)], bound={"ask": meant.id}, choices=found_answer.choices(meant))
+        row, asked = meant
         line = f"{safe(row.agent_id)} asks: {safe(asked.text or asked.tool, 500)}"
         return Preview([line], bound={"ask": asked.id}, choices=_answers(row, asked))
 
     def run(self, context: Context, request: Request) -> Outcome:
         text = _text(request)
-        row = run_lookup.find_run(context, request.text("name"))
-        run_lookup.refuse_over(row)
-        asked = _find_ask(context, row, request.text("ask"))
+        meant = _find_question(context, request)
+        if not isinstance(meant, tuple):
+            found_answer.give(meant, _WORDS.get(text.lower(), text))
+            return Outcome(
+                [f"answered: {found_answer.line(meant)} → {safe(text, 100)}"], {"ask": meant.id, "answer": text}
+            )
+        row, asked = meant
         folder, provider = launch_folder.folder_of(row.id), providers.by_name(row.program)
         record = folder.record_at(asked.position)
         if record is None:
@@ -135,12 +142,32 @@ class InterruptAction(Action):
 
 
 def answers(context: Context, run: str, ask: str) -> tuple[KeyChoice, ...]:
-    """The answers with keys to an open question; none if it is closed."""
+    """The answers with keys to an open question, of a run or of an agent without one; none if it is closed."""
     try:
+        found = found_answer.find(context, None, ask)
+        if found is not None:
+            return found_answer.choices(found)
         row = run_lookup.find_run(context, run)
         return _answers(row, _find_ask(context, row, ask))
     except ImiError:
         return ()
+
+
+def _find_question(context: Context, request: Request) -> tuple[RunRow, AskRow] | FoundQuestion:
+    """The question that is meant: of a run, else of an agent that imi did not start."""
+    name, ident = request.text("name"), request.text("ask")
+    found = found_answer.find(context, None, ident)
+    if found is not None:
+        return found
+    try:
+        row = run_lookup.find_run(context, name)
+        run_lookup.refuse_over(row)
+        return row, _find_ask(context, row, ident)
+    except Refused:
+        found = found_answer.find(context, name, None) if ident is None else None
+        if found is None:
+            raise
+        return found
 
 
 def _answers(row: RunRow, asked: AskRow) -> tuple[KeyChoice, ...]:

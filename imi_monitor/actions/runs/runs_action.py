@@ -53,14 +53,20 @@ class RunsAction(Action):
     )
     options = (
         Option("open", "only those that are not over"),
-        Option("limit", f"the maximum number (default: {_DEFAULT_LIMIT})", value="N", number=True, aliases=("n",)),
+        Option(
+            "limit",
+            f"the maximum number (default: {_DEFAULT_LIMIT}, and all that are open); 0 for all",
+            value="N",
+            number=True,
+            aliases=("n",),
+        ),
     )
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
         run_lookup.follow(context)
-        limit = request.whole("limit") or _DEFAULT_LIMIT
-        found = db.read(context.connection, _read, request.flag("open"), limit)
+        limit = request.whole("limit")
+        found = db.read(context.connection, _read, request.flag("open"), _DEFAULT_LIMIT if limit is None else limit)
         if not found:
             return Outcome(["no agent was started yet: `imi start claude --prompt TEXT` starts one"], {"runs": []})
         left = run_stop.list_left_behind([one for one, *_ in found if not one.is_open])
@@ -77,11 +83,15 @@ class RunsAction(Action):
         used = day_budget.usage_line(context.connection, context.settings)
         more = [*_questions(found), *_resumes(found), *_left_lines(found, left), *([used] if used else [])]
         today = asdict(db.read(context.connection, run_usage.of_day, run_usage.today()))
-        return Outcome([*lines, *more], {"runs": data, "today": today})
+        total = db.read(context.connection, runs.count_runs, only_open=request.flag("open"))
+        more += [f"{len(found)} of {total} runs: `imi runs -n 0` lists all"] if total > len(found) else []
+        return Outcome([*lines, *more], {"runs": data, "count": len(data), "total": total, "today": today})
 
 
 def _read(connection: sqlite3.Connection, only_open: bool, limit: int) -> list[_ShownRun]:
-    rows = runs.list_runs(connection, only_open=only_open, limit=limit)
+    rows = runs.list_runs(connection, only_open=only_open, limit=limit or None)
+    if limit and not only_open:  # an old one that still works is not left out
+        rows += [one for one in runs.list_runs(connection, only_open=True) if one.seq < rows[-1].seq] if rows else []
     return [
         (
             one,

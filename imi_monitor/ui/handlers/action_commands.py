@@ -74,7 +74,10 @@ class ActionCommands:
         if len(about) != 1 or facts is None or action.chosen_by_key != "text":
             return {}
         run = facts.runs.get(about[0].key)
-        return {} if run is None or run.question is None else {"ask": run.question.id}
+        if run is not None and run.question is not None:
+            return {"ask": run.question.id}
+        found = next((one.facts.ask for one in facts.agents_in(about[0]) if one.facts.ask is not None), None)
+        return {} if found is None else {"ask": found}
 
     def run_now(
         self, word: str, tree: Worktree | None, values: dict[str, object], ended: Callable[[Outcome | ImiError], None]

@@ -102,9 +102,17 @@ class AgentCommands:
             self._home.select(tree.key)
 
     def act_on_run(self, agent: Agent | None, verb: str) -> None:
-        """Open the dialog of an action for the run of an agent; one that imi did not start takes no messages from here."""
+        """Open the dialog of an action for the run of an agent; one that imi did not start takes answers to its questions
+        where a hook of it waits for them."""
         shown = self._home.shown
         run = next((one for one in shown.runs if agent and one.id == agent.run), None) if shown is not None else None
+        if run is None and verb == "answer" and agent is not None and agent.facts.ask is not None:
+            values: dict[str, object] = {"name": agent.session or agent.name, "ask": agent.facts.ask}
+            self._app.action_commands.open(verb, [], values=values)
+            return
+        if run is None and agent is not None and agent.run is not None:  # over for long: the action says so
+            self._app.action_commands.open(verb, [], values={"name": agent.run[:8]})
+            return
         if run is None:
             name = safe(agent.name, 60) if agent is not None else "it"
             self._app.say(f"{name} was not started by imi: enter goes to its own screen", bad=True)

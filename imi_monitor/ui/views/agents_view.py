@@ -62,7 +62,7 @@ class AgentsView(FilteredView, SingleAgentView):
         Binding("enter", "go", "Go", key_display="⏎", priority=True, tooltip="go to the agent's pane or worktree"),
         Binding("space", "peek", "Peek", id="peek", tooltip="show its last messages and tool calls, live"),
         Binding("E", "app.do('explain')", "Explain", id="explain", tooltip="show what its state rests on"),
-        Binding("W", "answer", "Answer", id="answer", tooltip="answer the question of an agent that imi started"),
+        Binding("W", "answer", "Answer", id="answer", tooltip="answer the question of the agent"),
         ASKING,
         FILTER,
         Binding("b", "group", "Group", id="group", tooltip="group by state, by team or by worktree"),

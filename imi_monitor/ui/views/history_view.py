@@ -19,8 +19,7 @@ from textual.content import Content
 from imi_monitor.actions import time_format
 from imi_monitor.actions.history import history_query
 from imi_monitor.actions.history.history_query import HistoryAnswer
-from imi_monitor.model import event_text, history_words, repository_names, session_record, sink_words, times
-from imi_monitor.model.agent import Agent
+from imi_monitor.model import event_text, history_words, repository_names, sink_words, times
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.snapshot import Key, RegistryEvent, Snapshot
 from imi_monitor.model.text import count, safe
@@ -206,18 +205,15 @@ class HistoryView(FilteredView):
         elif hit.type == "worktree.commit" and tree is not None and data.get("commit"):
             shown = ShownCommit(str(data["commit"]), str(data.get("subject") or ""), hit.agent_id or "")
             app.open_view(DiffView(tree, self.open_context, commit=shown), None)
-        elif (agent := self._agent_of(data.get("session"))) is not None:
-            app.open_view(SessionView(agent.key, self.open_context), agent)
+        elif hit.type.startswith("session.") and data.get("session"):
+            session = SessionView(self.key, self.open_context)
+            app.open_view(session, None)
+            session.agent_id = str(data["session"])
         elif tree is not None and not hit.type.startswith("session."):
             self.dismiss(None)
             app.home.select(tree)
         else:
             self.action_show_data()
-
-    def _agent_of(self, session: object) -> Agent | None:
-        """The agent whose session it is, while the dashboard shows it."""
-        agents = self.snapshot.agents if self.snapshot is not None and session else ()
-        return next((agent for agent in agents if session_record.session_id(agent) == session), None)
 
     def _tree_of(self, hit: HistoryHit) -> Key | None:
         trees = self.snapshot.worktrees if self.snapshot is not None else ()

@@ -19,6 +19,7 @@ from imi_monitor.ui import cells
 from imi_monitor.ui.background_query import ShouldStop
 from imi_monitor.ui.views.job_log_view import JobLogView
 from imi_monitor.ui.views.registry_view import NARROW, RegistryView
+from imi_monitor.ui.views.session_view import SessionView
 from imi_monitor.ui.views.view import action_data
 from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
@@ -43,6 +44,7 @@ class JobsView(RegistryView):
     help = "the agents that imi started: state, queue, questions, and the log of each"
     BINDINGS = [
         Binding("enter", "log", "Log", key_display="⏎", tooltip="follow what the agent says and does"),
+        Binding("V", "session", "Session", id="session", tooltip="show all of its session, also of one that is over"),
         Binding("W", "act('answer')", "Answer", id="answer", tooltip="answer the question of the agent"),
         Binding("X", "act('stop')", "Stop", id="stop", tooltip="end the agent and all that it started"),
         Binding("c", "act('resume')", "Continue", tooltip="take the session of an ended run up again"),
@@ -80,6 +82,14 @@ class JobsView(RegistryView):
             self.app.push_screen(view)
             if self.snapshot is not None:
                 self.call_after_refresh(view.show_snapshot, self.snapshot, times.now())
+
+    def action_session(self) -> None:
+        """Show the session of the run under the cursor, also where it is over."""
+        chosen = self._chosen
+        if chosen is not None:
+            view = SessionView(self.key, self.open_context)
+            cast("ImiApp", self.app).open_view(view, None)
+            view.agent_id = f"{chosen['program']}:{chosen['session'] or chosen['id']}"
 
     def action_act(self, verb: str) -> None:
         """Open the dialog of an action for the run under the cursor."""

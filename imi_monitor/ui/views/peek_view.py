@@ -72,7 +72,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
     BINDINGS = [
         *OTHERS,
         ASKING,
-        Binding("W", "answer", "Answer", id="answer", tooltip="answer the question of an agent that imi started"),
+        Binding("W", "answer", "Answer", id="answer", tooltip="answer the question of the agent"),
         Binding("space", "leave", "Close", id="peek", tooltip="close the window"),
         Binding("E", "explain", "Explain", id="explain", tooltip="show what its state rests on"),
     ]
@@ -166,10 +166,12 @@ class PeekView(SingleAgentView, ModalScreen[None]):
 
     @property
     def _asked(self) -> str | None:
-        """The id of the open question of an agent that imi started."""
+        """The id of the open question that imi can answer."""
         agent, shown = self.agent, self.snapshot
         run = next((one for one in shown.runs if agent and one.id == agent.run), None) if shown is not None else None
-        return run.question.id if run is not None and run.question is not None else None
+        if run is not None and run.question is not None:
+            return run.question.id
+        return agent.facts.ask if agent is not None else None
 
     # -- the way out ------------------------------------------------------------------------------------------------
 

@@ -23,10 +23,10 @@ from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.run import Run
 from imi_monitor.model.session_record import session_id
-from imi_monitor.model.snapshot import Snapshot
+from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.store import checkpoints, db, runs, session_events, sessions
 from imi_monitor.store.session_events import Artifact, CallRow
-from imi_monitor.ui import cells, filters
+from imi_monitor.ui import cells, filters, stored_agent
 from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views import session_lines
@@ -57,6 +57,7 @@ class SessionParts:
     """What is new in the stream, the cursor behind it, and everything else that is recorded of a session."""
 
     recorded: bool
+    agent: Agent | None = None  # as recorded, where the dashboard does not show it
     cursor: int = 0
     lines: Sequence[TimelineLine] = ()
     calls: Sequence[CallRow] = ()
@@ -68,8 +69,8 @@ class SessionView(SingleAgentView, FilteredView):
     word = "session"
     opening_key = "V"
     label = "Session"
-    help = "all of the agent's session: the stream, followed; its tool calls, files and checkpoints"
-    requires = ("agent",)
+    help = "all of the agent's session, or of the last one there: the stream, followed; tool calls, files, checkpoints"
+    requires = ("session",)
     needs_worktree = True
     BINDINGS = [
         Binding("tab", "tab(1)", "Next part", tooltip="show the next part: stream, tools, files, checkpoints"),
@@ -100,11 +101,17 @@ class SessionView(SingleAgentView, FilteredView):
         self._part = STREAM
         self._opened: str | None = None  # the key of the row that shows all of its text
         self._replaced: int | None = None
+        self._stored: Agent | None = None  # of a session that is over
         self.query_one(RowList).focus()
         self._start_read()
         self.set_interval(_INTERVAL, self._start_read)
 
     # -- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> Agent | None:
+        """The agent that the dashboard shows, else the one that is recorded."""
+        return super().agent or (self._stored if self.agent_id in (None, self._stored and self._stored.id) else None)
 
     def agent_changed(self) -> None:
         self._lines, self._parts, self._failed, self._opened = {}, None, None, None
@@ -121,13 +128,14 @@ class SessionView(SingleAgentView, FilteredView):
         self._draw()
 
     def _start_read(self) -> None:
-        agent, behind = self.agent, self._parts
-        if agent is None or self._query.busy:
+        agent, behind, wanted, key = self.agent, self._parts, self.agent_id, self.key
+        if self._query.busy or self.snapshot is None:
             return
 
         def question(_stop: ShouldStop) -> SessionParts:
             with self.open_context(None) as context:
-                return db.read(context.connection, read, agent, behind)
+                known = agent or db.read(context.connection, _read_agent, wanted, key)
+                return SessionParts(False) if known is None else db.read(context.connection, read, known, behind)
 
         self._query.start(question)
 
@@ -137,7 +145,7 @@ class SessionView(SingleAgentView, FilteredView):
         elif result is self._parts and self._failed is None:
             return
         else:
-            self._failed, self._parts = None, result
+            self._failed, self._parts, self._stored = None, result, result.agent
             for line in result.lines:
                 self._lines[session_lines.line_key(line)] = line
             for old in list(self._lines)[:-_MOST_LINES]:
@@ -158,7 +166,9 @@ class SessionView(SingleAgentView, FilteredView):
         agent, lines = self.agent, self.query_one(RowList)
         self.query_one("#session-parts", Static).update(self._tabs(), layout=False)
         if agent is None:
-            self.set_title(Content.styled("this agent is not visible any more: esc leaves", MUTED))
+            known = self._parts is not None
+            self.set_title(Content.styled("no session is recorded here: esc leaves" if known else "looking…", MUTED))
+            lines.show([message_row(cells.failure(self._failed))] if self._failed is not None else [])
             return
         self.set_title(agent_title(agent, times.now()).append(beside_title(agent)))
         rows = [row for row in self._rows(max(20, lines.room)) if self._matches(row)]
@@ -248,18 +258,26 @@ def read(connection: sqlite3.Connection, agent: Agent, before: SessionParts | No
     session = next((one for one in sessions.find_by_prefix(connection, ident) if one.id == ident), None)
     saved = _checkpoints(connection, agent, before)
     if session is None:
-        return SessionParts(recorded=False, checkpoints=saved)
+        return SessionParts(recorded=False, agent=agent, checkpoints=saved)
     cursor, behind = session_timeline.cursor(connection, session.seq), before.cursor if before is not None else 0
     if before is not None and before.recorded and cursor == behind and saved is before.checkpoints:
         return before
     return SessionParts(
         recorded=True,
+        agent=agent,
         cursor=cursor,
         lines=session_timeline.timeline(connection, session.seq, behind, _MOST_LINES) if cursor > behind else (),
         calls=session_events.list_calls(connection, session.seq),
         artifacts=session_events.list_artifacts(connection, session.seq),
         checkpoints=saved,
     )
+
+
+def _read_agent(connection: sqlite3.Connection, ident: str | None, key: Key | None) -> Agent | None:
+    """The agent of a session that the dashboard does not show: of this id, else the last one of the worktree."""
+    if ident is not None:
+        return stored_agent.find(connection, ident)
+    return stored_agent.find_newest(connection, key) if key is not None else None
 
 
 def _checkpoints(connection: sqlite3.Connection, agent: Agent, before: SessionParts | None) -> Sequence[dict[str, Any]]:

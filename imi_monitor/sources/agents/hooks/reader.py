@@ -10,14 +10,16 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from imi_monitor import paths
 from imi_monitor.model.agent import AgentEvent, SessionFacts
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.foreign_files import MOST_WRITTEN
+from imi_monitor.sources.agents.hooks import waiting_hooks
 from imi_monitor.sources.agents.hooks.records import ASKS, END, HookRecord, parse
 from imi_monitor.sources.agents.hooks.reducer import HookReducer, events_of, evidence_of
+from imi_monitor.sources.agents.hooks.waiting_hooks import WaitingHook
 
 _LONGEST_READ = 8 << 20  # bytes per call
 _KEEP = 120.0  # seconds that every file stays, so that all monitors read it; counted by a clock that cannot be set
@@ -44,10 +46,11 @@ class HookReader:
         self._waiting: dict[str, tuple[int, int]] = {}  # found, not read yet: (ns, size)
         self._torn: dict[str, int] = {}  # incomplete: ns
         self._sessions: dict[tuple[str, str], HookSession] = {}
+        self._hooks: list[WaitingHook] = []  # that wait for an answer
 
     def watch_folders(self, context: ReadContext) -> Sequence[str]:
-        folder = _folder(context)
-        return (folder,) if os.path.isdir(folder) else ()
+        folders = _folder(context), _asks(context)
+        return tuple(folder for folder in folders if os.path.isdir(folder))
 
     def read(self, context: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
         folder = _folder(context)
@@ -56,11 +59,15 @@ class HookReader:
             self._list(folder)
         else:
             self._add_touched(folder, touched)
+        self._find_hooks(_asks(context), touched)
         if self._waiting:
             self._read(folder)
         if touched is None and self._clock() - self._born > _TIDY_AFTER:
             self._tidy(folder, context.now)
         since = (context.now - _RECENT) * 1e9
+        for session in self._sessions.values():
+            if self._hooks or session.ask is not None:
+                session.find_ask(self._hooks)
         return [
             sighting
             for session in self._sessions.values()
@@ -87,6 +94,15 @@ class HookReader:
         self._waiting = {name: of_it for name, of_it in found.items() if name not in self._known}
         self._torn = {name: ns for name, ns in self._torn.items() if name in found}
         self._since = {name: at for name, at in self._since.items() if name in found}
+
+    def _find_hooks(self, folder: str, touched: frozenset[str] | None) -> None:
+        if touched is None or any(os.path.dirname(path) == folder for path in touched):
+            self._hooks = waiting_hooks.find(folder)
+        if self._hooks:  # one that is killed changes no file
+            gone = [one for one in self._hooks if not one.alive]
+            self._hooks = [one for one in self._hooks if one not in gone]
+            for one in gone:
+                one.release()
 
     def _add_touched(self, folder: str, touched: frozenset[str]) -> None:
         for path in touched:
@@ -162,6 +178,10 @@ def _folder(context: ReadContext) -> str:
     return os.path.join(paths.hooks_dir(context.home, context.env), "spool")
 
 
+def _asks(context: ReadContext) -> str:
+    return waiting_hooks.folder_of(paths.hooks_dir(context.home, context.env))
+
+
 def _stat(path: str, name: str, into: dict[str, tuple[int, int]]) -> None:
     try:
         found = os.lstat(path)
@@ -197,6 +217,16 @@ class HookSession:
     reducer: HookReducer = field(default_factory=HookReducer)
     facts: SessionFacts = field(default_factory=SessionFacts)
     events: list[AgentEvent] = field(default_factory=list)
+    ask: str | None = None  # the id of the hook that waits for the answer to its first question
+
+    def find_ask(self, hooks: Sequence[WaitingHook]) -> None:
+        mine = [one for one in hooks if (one.record.cli, one.record.session) == self._key]
+        found = waiting_hooks.match(mine, self.reducer, self.records) if mine else None
+        self.ask = found.id if found is not None else None
+
+    @property
+    def _key(self) -> tuple[str, str]:
+        return self.records[-1].cli, self.records[-1].session
 
     def add(self, new: Iterable[HookRecord]) -> None:
         ordered = sorted(new, key=_order)
@@ -243,7 +273,7 @@ def sighting_of(session: HookSession, context: ReadContext) -> Sighting | None:
         alive,
         last_alive=latest.at if alive is False else None,
         evidence=evidence_of(reducer),
-        facts=session.facts,
+        facts=session.facts if session.ask is None else replace(session.facts, ask=session.ask),
         events=news,
     )
 

@@ -188,6 +188,11 @@ def parse(name: str, ns: int, data: bytes) -> HookRecord | None:
     return _of_payload(raw, payload)
 
 
+def body_of(data: bytes) -> bytes:
+    """What the agent gave the hook, in a complete file."""
+    return data[: -len(END)].partition(b"\n\n")[2]
+
+
 def of_claude(name: str, at: str, payload: Mapping[str, Any]) -> HookRecord | None:
     """The event that Claude gives a hook, received at this time; None if it names no session."""
     session, when = fields.text(payload.get("session_id"), 200), times.parse(at)

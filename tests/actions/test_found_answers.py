@@ -1,0 +1,206 @@
+"""Answers to a Claude that imi did not start: the real hook programs, with the events that the real Claude gives them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from imi_monitor.actions.hooks import agent_hooks
+from imi_monitor.runs import found_questions
+from imi_monitor.sources.agents.agent_reader import ReadContext
+from imi_monitor.sources.agents.hooks.reader import HookReader
+from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.dialogs.action_dialog import ActionDialog
+from tests.helpers import Repo, imi, wait_for
+from tests.limits import LIMIT
+from tests.sources.agents.hooks_kit import bash, claude
+from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
+from tests.ui.test_dialogs import opened
+
+SESSION = "370e4d8d-2195-4478-9c9f-7d38fe8010aa"
+INTERACTIVE = {"CLAUDE_CODE_ENTRYPOINT": "cli"}
+
+
+class FoundClaude:
+    """Fires the installed hooks as a Claude in this folder does."""
+
+    def __init__(self, tree: Path, session: str = SESSION) -> None:
+        self.tree, self.session = tree, session
+        self.waiting: list[subprocess.Popen[bytes]] = []
+
+    def fire(self, payload: dict[str, Any], *more: str) -> None:
+        done = subprocess.run(
+            ["/bin/sh", agent_hooks.script_path(), "claude", *more],
+            input=self._event(payload),
+            env=self._env(),
+            check=True,
+            timeout=LIMIT,
+            capture_output=True,
+        )
+        assert not done.stdout + done.stderr
+
+    def ask(self, command: str, **env: str) -> subprocess.Popen[bytes]:
+        """The hooks of one question: one reports it, one waits for the answer."""
+        payload = bash("PermissionRequest", command, None)
+        self.fire(bash("PreToolUse", command, f"t-{command}"))
+        waits = subprocess.Popen(
+            ["/bin/sh", agent_hooks.script_path(agent_hooks.ANSWERS), "claude"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**self._env(), **INTERACTIVE, **env},
+        )
+        self.waiting.append(waits)
+        assert waits.stdin is not None
+        with suppress(BrokenPipeError):  # it leaves at once
+            waits.stdin.write(self._event(payload))
+            waits.stdin.close()
+        self.fire(payload)
+        return waits
+
+    def allowed(self, command: str) -> None:
+        """The command has run, because the user allowed it in Claude's own dialog."""
+        self.fire(bash("PostToolUse", command, f"t-{command}"))
+
+    def _event(self, payload: dict[str, Any]) -> bytes:
+        return json.dumps({**payload, "session_id": self.session, "cwd": str(self.tree)}).encode()
+
+    def _env(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "CLAUDE_PID": str(os.getpid())}
+
+
+@pytest.fixture
+def found(repo: Repo) -> Iterator[FoundClaude]:
+    agent_hooks.install_scripts()
+    one = FoundClaude(repo.worktree("feat-x").path)
+    yield one
+    for each in one.waiting:
+        with suppress(ProcessLookupError):
+            each.kill()
+        each.wait(timeout=LIMIT)
+        assert each.stdout is not None
+        each.stdout.close()
+
+
+def is_asked(*commands: str) -> None:
+    texts = [f"permission for Bash {command}" for command in commands]
+    wait_for(lambda: [one.question.text for one in found_questions.list_open()] == texts)
+
+
+def answer_of(waits: subprocess.Popen[bytes]) -> Any:
+    assert waits.stdout is not None
+    waits.wait(timeout=LIMIT)
+    out = waits.stdout.read()
+    return json.loads(out)["hookSpecificOutput"] if out else None
+
+
+def left_files() -> list[str]:
+    return os.listdir(os.path.join(os.path.dirname(agent_hooks.script_path()), "asks"))
+
+
+def test_a_question_is_answered_by_the_waiting_hook(found: FoundClaude) -> None:
+    first = found.ask("touch x")
+    is_asked("touch x")
+    ran = imi("answer", "feat-x", "yes", cwd=found.tree)
+    assert ran.code == 0 and "asks: permission for Bash touch x → yes" in ran.out, ran.err
+    said = answer_of(first)
+    assert said["hookEventName"] == "PermissionRequest" and said["decision"]["behavior"] == "allow"
+    assert said["decision"]["updatedInput"]["command"] == "touch x"
+    found.allowed("touch x")
+    second = found.ask("rm y")
+    is_asked("rm y")
+    assert imi("answer", SESSION[:8], "use", "git", "rm", cwd=found.tree).code == 0
+    assert answer_of(second)["decision"] == {"behavior": "deny", "message": "use git rm"}
+    late = imi("answer", SESSION[:8], "yes", cwd=found.tree)
+    assert late.code == 1 and "no run" in late.err
+    assert left_files() == []
+
+
+def test_an_answer_never_reaches_another_question(found: FoundClaude) -> None:
+    first = found.ask("touch x")
+    is_asked("touch x")
+    (asked,) = found_questions.list_open()
+    found.allowed("touch x")  # in Claude's own dialog; its hook is not told
+    late = imi("answer", "feat-x", "yes", "--ask", asked.id, cwd=found.tree)
+    assert late.code == 1 and "too late" in late.err
+    found.ask("rm -rf y")
+    is_asked("rm -rf y")
+    late = imi("answer", "feat-x", "yes", "--ask", asked.id, cwd=found.tree)
+    assert late.code == 1 and "too late" in late.err
+    assert first.poll() is None and found.waiting[1].poll() is None
+    found.fire(claude("Stop", background_tasks=[]), "rest")
+    assert [answer_of(one) for one in found.waiting] == [None, None]
+    assert left_files() == []
+
+
+def test_a_monitor_names_the_question_and_lets_the_hook_of_a_closed_one_leave(found: FoundClaude) -> None:
+    home = os.environ["HOME"]
+    reader = HookReader()
+
+    def ask() -> str | None:
+        (one,) = reader.read(ReadContext(time.time(), home, os.environ, (str(found.tree),)), None)
+        return one.facts.ask
+
+    first = found.ask("touch x")
+    is_asked("touch x")
+    (asked,) = found_questions.list_open()
+    wait_for(lambda: ask() == asked.id)
+    assert str(Path(agent_hooks.script_path()).parent / "asks") in reader.watch_folders(
+        ReadContext(time.time(), home, os.environ, ())
+    )
+    found.allowed("touch x")
+    assert ask() is None and answer_of(first) is None
+    killed = found.ask("touch y")
+    wait_for(lambda: ask() is not None)
+    killed.kill()
+    killed.wait(timeout=LIMIT)
+    assert ask() is None and left_files() == []
+
+
+@pytest.mark.parametrize("env", [{"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}, {"IMI_RUN_ID": "x"}])
+def test_a_claude_without_a_dialog_and_one_of_imi_wait_for_no_answer(found: FoundClaude, env: dict[str, str]) -> None:
+    assert answer_of(found.ask("touch x", **env)) is None
+    assert left_files() == []
+
+
+def test_the_hooks_of_a_claude_that_is_gone_leave(found: FoundClaude) -> None:
+    gone = subprocess.run(["/bin/sh", "-c", "echo $$"], capture_output=True, text=True, check=True, timeout=LIMIT)
+    old = found.ask("touch x", CLAUDE_PID=gone.stdout.strip())
+    is_asked("touch x")
+    found.ask("touch y")
+    assert answer_of(old) is None
+    is_asked("touch y")
+
+
+def test_a_found_claude_is_answered_from_the_dashboard(repo: Repo, found: FoundClaude) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        waits = found.ask("touch x")
+        await wait_until(pilot, lambda: "asks: " in screen_text(app))
+        await opened(app, pilot, "feat-x", "W")
+        assert "asks: permission for Bash touch x" in screen_text(app)
+        await pilot.press("y")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        assert answer_of(waits)["decision"]["behavior"] == "allow"
+        found.allowed("touch x")
+        second = found.ask("touch y")
+        await pilot.press("A")
+        await wait_until(pilot, lambda: "touch y" in screen_text(app))
+        await pilot.press("space")
+        await wait_until(pilot, lambda: "W answers  y yes  n no" in screen_text(app))
+        await pilot.press("W")
+        await wait_until(pilot, lambda: "asks: permission for Bash touch y" in screen_text(app))
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog))
+        await pilot.press("n")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        assert answer_of(second)["decision"]["behavior"] == "deny"
+
+    run_dashboard(repo, play)
