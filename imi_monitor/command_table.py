@@ -94,7 +94,7 @@ VERBS: dict[str, str] = {
     "repair": "imi_monitor.actions.worktree.repair_action",
     "keep": "imi_monitor.actions.runs.compare_action",
     "start": "imi_monitor.actions.runs.start_action",
-    "resume": "imi_monitor.actions.runs.start_action",
+    "resume": "imi_monitor.actions.runs.resume_action",
     "runs": "imi_monitor.actions.runs.runs_action",
     "checkpoints": "imi_monitor.actions.runs.checkpoints_action",
     "logs": "imi_monitor.actions.runs.logs_action",
@@ -492,7 +492,7 @@ ACTIONS: tuple[CommandRow, ...] = (
     },
     {
         "word": "resume",
-        "module": "imi_monitor.actions.runs.start_action",
+        "module": "imi_monitor.actions.runs.resume_action",
         "group": "Agents",
         "label": "Resume",
         "help": "resume the session of a run that has ended",

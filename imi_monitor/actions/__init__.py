@@ -48,6 +48,7 @@ MODULES = (
     "imi_monitor.actions.removal.prune_action",
     "imi_monitor.actions.worktree.repair_action",
     "imi_monitor.actions.runs.start_action",
+    "imi_monitor.actions.runs.resume_action",
     "imi_monitor.actions.runs.runs_action",
     "imi_monitor.actions.runs.checkpoints_action",
     "imi_monitor.actions.runs.logs_action",

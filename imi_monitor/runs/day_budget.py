@@ -10,7 +10,6 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import price
 from imi_monitor.model.text import count
 from imi_monitor.runs import run_interrupt
-from imi_monitor.runs.provider import TASK
 from imi_monitor.store import db, events, run_usage
 from imi_monitor.store.run_usage import MINUTES, USD
 
@@ -116,7 +115,7 @@ def check(connection: sqlite3.Connection, settings: Settings, followed: Iterable
         if one.used < _WARN * one.budget:
             continue
         if one.used_up:
-            for each in (each for each in alive if each.row.way == TASK and not each.reader.turn_over):
+            for each in (each for each in alive if not each.reader.turn_over):
                 run_interrupt.interrupt_once(each, f"{run_usage.today()} {one.unit} {one.budget:g}")
         noted = one.budget * (2 if one.used_up else 1)  # one event for the warning, another one for the end
         db.transact(connection, _note, one, noted)

@@ -1,7 +1,8 @@
 """The follower: the process that turns the output of runs into rows while no other does. A program: `-m … DATABASE`.
 
 One follows each registry; a lock decides. It also completes interrupted starts, starts queued runs, asks agents to end
-whose turn has been over for long, and packs the output of old runs. It begins with the first run and ends after the last.
+whose turn has been over for long, and packs the output of old runs. Where an upgrade has replaced its code, it becomes a
+follower of the new code. It begins with the first run and ends after the last.
 Nothing is lost while none runs.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from datetime import timedelta
 
 from imi_monitor import config, host
@@ -28,6 +30,7 @@ from imi_monitor.runs import (
 )
 from imi_monitor.runs.provider import TASK
 from imi_monitor.runs.run_ingest import RunIngest
+from imi_monitor.runs.running_code import RunningCode
 from imi_monitor.store import db, events, runs
 
 TYPE_CHECKING = False
@@ -45,13 +48,22 @@ _LONGEST_PAUSE = 5.0
 
 def main(database: str) -> None:
     """Follow until no run is open. A run that begins while the lock is given back is seen by the second look."""
+    code = RunningCode()
     while (lock := follower_process.acquire(database)) is not None:
         try:
-            _follow(database)
+            _follow(database, code)
         finally:
             os.close(lock)
         if not _has_runs(database):
             return
+        if code.has_changed():
+            _become_new(database)
+
+
+def _become_new(database: str) -> None:
+    """Go on with the new code, in the same process; with the old one where the interpreter is gone."""
+    with suppress(OSError):
+        os.execv(sys.executable, [sys.executable, "-m", "imi_monitor.runs.follower", database])
 
 
 def _has_runs(database: str) -> bool:
@@ -64,13 +76,13 @@ def _has_runs(database: str) -> bool:
         db.close(connection)
 
 
-def _follow(database: str) -> None:
+def _follow(database: str, code: RunningCode) -> None:
     pause = _TICK
     while os.path.exists(database):
         try:
             connection = db.connect(database, create=False)
             try:
-                _follow_connection(connection)
+                _follow_connection(connection, code)
                 return
             finally:
                 db.close(connection)
@@ -79,7 +91,7 @@ def _follow(database: str) -> None:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def _follow_connection(connection: sqlite3.Connection) -> None:
+def _follow_connection(connection: sqlite3.Connection, code: RunningCode) -> None:
     settings = config.read()
     ingest = RunIngest(connection, settings.number("runs.checkpoint_every"), settings.table("runs.prices"))
     ingest.settle_left()
@@ -99,7 +111,7 @@ def _follow_connection(connection: sqlite3.Connection) -> None:
             _check_claims(connection, ingest)
             offer_resumes(connection, ingest)
             _end_idle(ingest, settings.number("runs.idle_minutes"))
-            if not db.read(connection, runs.has_open_here):
+            if not db.read(connection, runs.has_open_here) or code.has_changed():
                 return
         # many streams are read less often, each time with more
         time.sleep(_TICK if len(ingest.followed) < _MANY else _TICK * 3)

@@ -19,6 +19,8 @@ Message = dict[str, object]
 
 WINDOW, TASK = "window", "task"
 WAYS = (WINDOW, TASK)
+_LOGIN_SECONDS = 20.0
+_LOGGED_OUT = ('"loggedIn": false', "Not logged in")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,9 @@ class Provider(Protocol):
     reports_cost: bool  # in money
     interrupt_presses: int  # of escape, in a window that takes no messages
 
+    def login_question(self) -> tuple[str, ...]:
+        """Its own command that says whether its user is logged in; empty if it has none, or there are signs of a login."""
+
     def start(self, spec: Spec) -> Launch:
         """How to start it. Refused when `spec.resumes` names a session that cannot be taken up."""
 
@@ -100,6 +105,35 @@ def find_program(provider: Provider) -> str:
             code="no-program",
         )
     return found
+
+
+def refuse_logged_out(provider: Provider, program: str) -> None:
+    """Refuse a program that says itself that its user is not logged in: its agent could only fail with its first request."""
+    question = provider.login_question()
+    if not question:
+        return
+    import subprocess
+
+    try:
+        asked = subprocess.run(
+            [program, *question],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LOGIN_SECONDS,
+            cwd="/",
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return  # unknown is not logged out
+    said = f"{asked.stdout}\n{asked.stderr}"
+    if asked.returncode == 1 and any(one in said for one in _LOGGED_OUT):
+        words = " ".join((provider.name, *question))
+        raise Refused(
+            f"{provider.name} is not logged in, as `{words}` says: run `{provider.name}` and log in, then start it again",
+            code="not-logged-in",
+        )
 
 
 def launch_of(provider: Provider, spec: Spec, way: str, folder: str) -> Launch:

@@ -9,7 +9,6 @@ import json
 from functools import lru_cache
 
 from imi_monitor.runs import run_interrupt
-from imi_monitor.runs.provider import TASK
 from imi_monitor.store import db, events, run_usage
 from imi_monitor.store.run_usage import USD
 
@@ -36,7 +35,7 @@ def _limits(launch: str) -> dict[str, float]:
 
 def check(connection: sqlite3.Connection, one: FollowedRun) -> None:
     """Compare what the run has used with its budget; interrupt it where that is used up."""
-    if one.row.way != TASK or one.reader.turn_over:
+    if one.reader.turn_over:
         return
     for unit, amount in limits_of(one.row).items():
         used = _used(connection, one, unit)
@@ -44,7 +43,8 @@ def check(connection: sqlite3.Connection, one: FollowedRun) -> None:
         if used is None or used < _WARN * allowed:
             continue
         if used >= allowed:
-            run_interrupt.interrupt(one, unit)
+            if not run_interrupt.interrupt(one, unit):
+                continue
         elif (unit, allowed) not in one.warned:
             one.warned.add((unit, allowed))
         else:

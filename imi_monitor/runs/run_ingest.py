@@ -15,7 +15,18 @@ from dataclasses import dataclass, replace
 
 from imi_monitor import host
 from imi_monitor.model import price, run, session_record, times
-from imi_monitor.model.agent import DEAD, EXACT, FAILED, PLANNING, UNKNOWN, WORKING, Agent, AgentEvent, Truth
+from imi_monitor.model.agent import (
+    DEAD,
+    EXACT,
+    FAILED,
+    PLANNING,
+    UNKNOWN,
+    WORKING,
+    Agent,
+    AgentEvent,
+    SessionFacts,
+    Truth,
+)
 from imi_monitor.model.run import ALIVE, CRASHED, Question
 from imi_monitor.model.session_record import SessionRecord, SessionState
 from imi_monitor.model.snapshot import Key
@@ -26,6 +37,10 @@ from imi_monitor.runs.report_observer import ReportObserver
 from imi_monitor.runs.run_checkpoint import MESSAGES, CheckpointClock
 from imi_monitor.store import checkpoints, db, run_usage, runs, session_writer
 from imi_monitor.store.runs import RunRow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.sources.agents.claude.transcript_usage import TranscriptUsage
 
 _SLICE = 1 << 20
 _FACTS_SECONDS = 2.0  # that growing numbers may be behind in the registry
@@ -73,6 +88,7 @@ class FollowedRun:
         self.warned: set[tuple[str, float]] = set()  # of its budget
         self.worked = 0.0  # seconds at work that are not recorded yet
         self._prices = prices or {}
+        self._usage: TranscriptUsage | None = None
         self._counted_at: float | None = None
         self._recorded: tuple[object, ...] | None = None
         self._unrecorded = False  # lines were recorded since the session's facts
@@ -155,14 +171,29 @@ class FollowedRun:
 
     def count_work(self) -> None:
         """Add the time since the last call, if the agent worked; a pause of the machine or of this process is not work."""
+        self.follow_transcript()
         now, before = time.monotonic(), self._counted_at
         self._counted_at = now
-        if before is not None and not self.reader.turn_over and self.reader.state in (None, *WORKING):
+        begins = self.reader.state is None and self.row.way == run.TASK  # in a window it may stand at a dialog
+        if before is not None and not self.reader.turn_over and (begins or self.reader.state in WORKING):
             self.worked += min(now - before, _LONGEST_STEP)
 
     def cost(self) -> float | None:
         """Dollars so far, as the program reports them or by the prices; None: unknown."""
-        return price.cost(self.reader.facts, self._prices)
+        return price.cost(self.facts, self._prices)
+
+    @property
+    def facts(self) -> SessionFacts:
+        """What is known of the session, with what the program's own transcript adds."""
+        return self.reader.facts if self._usage is None else self._usage.complete(self.reader.facts)
+
+    def follow_transcript(self) -> None:
+        """Find the transcript that says what the session uses; `/clear` and `/resume` in a window begin another one."""
+        path = self.reader.transcript
+        if path is not None and (self._usage is None or self._usage.path != path):
+            from imi_monitor.sources.agents.claude.transcript_usage import TranscriptUsage
+
+            self._usage = TranscriptUsage(path)
 
     def release(self, closed: Iterable[str]) -> None:
         """Let the hooks leave that wait for answers to closed questions."""
@@ -204,7 +235,7 @@ class FollowedRun:
             pid=row.pid,
             pid_started=row.pid_started,
             truth=Truth(DEAD, truth.since, "run", EXACT, truth.detail, ended=True) if crashed else truth,
-            facts=self.reader.facts,
+            facts=self.facts,
         )
         now = times.now()
         made = session_record.session_state(agent, row.host, row.boot or host.boot(), now)
@@ -353,7 +384,7 @@ def _record_one(connection: sqlite3.Connection, one: FollowedRun, found: _News) 
 
 
 def _record_usage(connection: sqlite3.Connection, one: FollowedRun, worked: float) -> None:
-    facts = one.reader.facts
+    facts = one.facts
     known = [number for number in (facts.tokens_in, facts.tokens_out) if number is not None]
     tokens = sum(known) if known else None
     run_usage.add(connection, one.row, one.cost(), tokens, worked, whole_session=one.reader.counts_session)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from imi_monitor.model.errors import ImiError
-from imi_monitor.runs import providers
+from imi_monitor.runs import providers, window_input
 from imi_monitor.runs.provider import TASK
 
 TYPE_CHECKING = False
@@ -18,20 +18,24 @@ if TYPE_CHECKING:
 _FILE = "limits"  # of the launch folder: a line for each reason of an interrupt
 
 
-def interrupt(one: FollowedRun, reason: str) -> None:
-    """End the turn and note the reason. A window gets none: its user sees what it does."""
-    if one.row.way == TASK and not one.reader.turn_over:
-        with suppress(ImiError):  # it does not read any more: it has ended
-            one.folder.send(providers.by_name(one.row.program).interrupt(one.reader))
+def interrupt(one: FollowedRun, reason: str) -> bool:
+    """End the turn and note the reason; False if it has to be tried again, because its window shows something else now."""
+    if not one.reader.turn_over:
+        if one.row.way == TASK:
+            with suppress(ImiError):  # it does not read any more: it has ended
+                one.folder.send(providers.by_name(one.row.program).interrupt(one.reader))
+        else:
+            try:
+                window_input.interrupt(one.row, one.reader)
+            except ImiError:  # it asks, or its window is unknown: no key is pressed there
+                return False
     one.folder.add_line(_FILE, reason)
+    return True
 
 
 def interrupt_once(one: FollowedRun, reason: str) -> bool:
     """As above, unless it was for this reason before; False then."""
-    if count(one, reason):
-        return False
-    interrupt(one, reason)
-    return True
+    return not count(one, reason) and interrupt(one, reason)
 
 
 def count(one: FollowedRun, reason: str) -> int:

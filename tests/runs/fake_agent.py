@@ -352,7 +352,14 @@ class FakeClaudeWindow(FakeAgent):
 
     def turn(self, prompt: str) -> None:
         os.makedirs(self.folder, exist_ok=True)
-        open(os.path.join(self.folder, f"{self.session}.jsonl"), "a").close()
+        self.number += 1
+        usage = {"input_tokens": 1_000_000, "output_tokens": 100_000, "cache_read_input_tokens": 100_000}
+        message = {"id": f"m{self.number}", "role": "assistant", "model": "fake-1", "content": [], "usage": usage}
+        record = {"type": "assistant", "sessionId": self.session, "uuid": f"u{self.number}", "message": message}
+        with open(os.path.join(self.folder, f"{self.session}.jsonl"), "a") as file:
+            file.write(
+                json.dumps({**record, "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())}) + "\n"
+            )
         self.event("UserPromptSubmit", prompt=prompt)
         if self.act(prompt) == "completed":
             self.event("Stop", last_assistant_message="Hello.", background_tasks=[])
@@ -362,7 +369,9 @@ class FakeClaudeWindow(FakeAgent):
             hook.wait(60)
 
     def run_hooks(self, name: str, payload: Record) -> list[subprocess.Popen[bytes]]:
-        given = {"session_id": self.session, "cwd": os.getcwd(), "hook_event_name": name, **payload}
+        transcript = os.path.join(self.folder, f"{self.session}.jsonl")
+        about = {"session_id": self.session, "transcript_path": transcript, "cwd": os.getcwd()}
+        given = {**about, "hook_event_name": name, **payload}
         started = []
         for group in self.hooks.get(name, []):
             for hook in group["hooks"]:
@@ -401,7 +410,7 @@ class FakeClaudeWindow(FakeAgent):
         hooks = self.run_hooks("PermissionRequest", call)
         self.show(f"allow {command}? y/n")
         allowed = self.decision(hooks)
-        for hook in hooks:
+        for hook in hooks if not allowed else ():  # the real one ends them only with a refusal
             hook.terminate()
             hook.wait(60)
         self.event("PostToolUse", **call, tool_use_id=ident, tool_response={})
@@ -595,7 +604,18 @@ def _with_screen(name: str, words: list[str]) -> Any:
     return fake_screens.program(name, words)
 
 
+def _login() -> str | None:
+    """What the program says of its login; None: it was not asked."""
+    if sys.argv[2:4] not in (["auth", "status"], ["login", "status"]):
+        return None
+    return "Not logged in" if os.path.exists(os.path.join(os.environ["HOME"], "logged-out")) else "Logged in"
+
+
 if __name__ == "__main__":
+    said = _login()
+    if said is not None:
+        print(said)
+        sys.exit(said.startswith("Not"))
     programs = {"claude": FakeClaude if "-p" in sys.argv else FakeClaudeWindow, "codex": FakeCodex}
     made = _with_screen(sys.argv[1], sys.argv[2:]) or programs.get(sys.argv[1], FakeAcp)(sys.argv[2:])
     made.serve()

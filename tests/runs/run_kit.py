@@ -99,7 +99,7 @@ def family(ident: str) -> dict[int, str]:
 
 def kill_followers(home: str | None = None) -> None:
     """Kill the followers of this test's registry, or of that of another HOME, as a crash would."""
-    for pid in _followers(home or os.environ["HOME"]):
+    for pid in followers(home or os.environ["HOME"]):
         with suppress(ProcessLookupError):  # it ended meanwhile
             os.kill(pid, signal.SIGKILL)
 
@@ -121,8 +121,9 @@ def _environment(pid: int) -> list[bytes]:
         return []
 
 
-def _followers(path: str) -> list[int]:
-    home = os.fsencode(f"HOME={path}")
+def followers(path: str | None = None) -> list[int]:
+    """The followers of this test's registry, or of that of another HOME."""
+    home = os.fsencode(f"HOME={path or os.environ['HOME']}")
     found = []
     for name in os.listdir("/proc"):
         try:

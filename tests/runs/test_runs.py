@@ -385,3 +385,24 @@ def test_the_output_of_an_old_run_is_packed_into_its_folder(world: RunWorld) -> 
     packed.unlink()
     assert "its folder" in world.imi("logs", run).err
     assert world.imi("resume", run).code == 0
+
+
+@pytest.mark.parametrize("program", ["claude", "codex"])
+def test_a_program_without_a_login_is_refused_before_anything_is_made(
+    world: RunWorld, own_home: Path, program: str
+) -> None:
+    (own_home / "logged-out").touch()
+    ran = world.imi("start", program, "--prompt", "x", "--new", "feat/y")
+    assert ran.code == 1 and f"{program} is not logged in, as `{program}" in ran.err
+    assert world.imi("runs", "--json").data["runs"] == [] and "feat-y" not in world.imi("list").out
+    (own_home / "logged-out").unlink()
+    assert world.imi("start", program, "--prompt", "x").code == 0
+
+
+def test_more_runs_than_are_listed_are_counted(world: RunWorld) -> None:
+    for _ in range(2):
+        world.wait(world.start("[[exit7]]"), "failed", "crashed")
+    one = world.imi("runs", "-n", "1")
+    assert "1 of 2 runs: `imi runs -n 0` lists all" in one.out
+    everything = world.imi("runs", "-n", "0", "--json").data
+    assert (everything["count"], everything["total"]) == (2, 2)

@@ -16,6 +16,7 @@ from tests.helpers import imi_argv, wait_for
 from tests.mux.multiplexer_kit import RunTmux, tmux_server
 from tests.mux.zellij_kit import MISSING, WHY, touch, zellij_session
 from tests.runs.run_kit import RunWorld, family, install, kill_followers
+from tests.runs.test_limits import configure
 from tests.ui.pty_kit import Terminal
 
 
@@ -77,6 +78,21 @@ def test_an_answer_in_the_window_closes_the_question(world: RunWorld, tmux: RunT
     assert world.imi("answer", run, "no").code == 0
     world.wait(run, "idle")
     assert "allowed" in window(tmux) and "denied" in window(tmux)
+    wait_for(lambda: not any("run-hook" in word for word in command_lines(run)))
+
+
+def test_a_window_is_interrupted_when_its_money_is_used_up(world: RunWorld, tmux: RunTmux, own_home: Path) -> None:
+    refused = world.imi("start", "claude", "--prompt", "x", "--budget", "5")
+    assert refused.code == 2 and "does not report what it costs in a window" in refused.err
+    configure(own_home, '[runs.prices]\nfake = "1 10 0.5"\n')  # a turn: 1.0 M fresh, 0.1 M out, 0.1 M cached: 2.05
+    run = world.start("hi", "claude", "--budget", "3")
+    world.wait(run, "idle")
+    assert world.imi("say", run, "[[slow]]").code == 0
+    wait_for(lambda: world.events("run.interrupted"))
+    assert world.events("run.interrupted")[0] | {"run": ""} == {"run": "", "unit": "usd", "used": 4.1, "budget": 3.0}
+    wait_for(lambda: window(tmux).rstrip().splitlines()[-1].startswith("word"))
+    world.imi("stop", run)
+    assert world.run(run)["used"]["usd"] == 4.1
 
 
 @pytest.mark.parametrize("program", ["codex", "opencode"])

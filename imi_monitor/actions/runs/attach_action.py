@@ -8,7 +8,7 @@ import time
 
 from imi_monitor import programs
 from imi_monitor.actions.action import Action, Option, Outcome, Request
-from imi_monitor.actions.runs import run_lookup, start_action
+from imi_monitor.actions.runs import resume_action, run_lookup
 from imi_monitor.model.agent import RESTING
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
@@ -82,7 +82,7 @@ def _take_over(context: Context, request: Request, row: RunRow) -> Outcome:
         run_stop.stop(context.connection, row, context.agent(request))
         _record_end(context, row)
     again = Request(request.verb, {"way": WINDOW})
-    return start_action.resume(context, again, row.id, *(() if goes_on else ("",)))
+    return resume_action.resume(context, again, row.id, *(() if goes_on else ("",)))
 
 
 def _no_window(row: RunRow) -> Refused:

@@ -92,6 +92,9 @@ class AcpProvider:
         self.interrupt_presses = program.window.presses if program.window is not None else 1
         self._program = program
 
+    def login_question(self) -> tuple[str, ...]:
+        return ()  # none of them has such a command
+
     def start(self, spec: Spec) -> Launch:
         one = self._program
         if spec.mode not in one.modes:

@@ -30,6 +30,14 @@ _DUPLEX = (
     "--permission-prompt-tool",
     "stdio",
 )
+_LOGINS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+)
 _QUESTION = "AskUserQuestion"
 _SETTINGS = "settings.json"
 _ASKS = "PermissionRequest"
@@ -60,6 +68,10 @@ class ClaudeProvider:
     has_window = True
     interrupt_presses = 1
     reports_cost = True
+
+    def login_question(self) -> tuple[str, ...]:
+        known = any(os.environ.get(name) for name in _LOGINS) or os.path.exists(f"{_config_folder()}/.credentials.json")
+        return () if known else ("auth", "status")
 
     def start(self, spec: Spec) -> Launch:
         argv, session = _command(spec, *_DUPLEX)
@@ -114,12 +126,16 @@ class ClaudeProvider:
 
 def has_transcript(session: str) -> bool:
     """Whether Claude has a conversation of this id, in any folder."""
-    projects = os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), "projects")
+    projects = os.path.join(_config_folder(), "projects")
     try:
         folders = os.listdir(projects)
     except OSError:
         return False
     return any(os.path.isfile(os.path.join(projects, one, f"{session}.jsonl")) for one in folders)
+
+
+def _config_folder() -> str:
+    return os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
 
 
 def _prompt(text: str, session: str) -> Message:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model.errors import Refused, UsageError
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _THREAD, _TURN = "imi-thread", "imi-turn"  # as in sources.agents.codex.stream, which only a follower imports
 _SANDBOX = {ASK: "workspace-write", EDITS: "workspace-write", PLAN: "read-only"}
 _SETTINGS = ("-c", "--config", "--enable", "--disable")
+_LOGINS = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
 UNOBSERVED = "imi/unobserved"  # as in sources.agents.codex.stream
 _DANGEROUS = ("danger-full-access", "--dangerously-bypass-approvals-and-sandbox", "--yolo")
 
@@ -31,6 +34,11 @@ class CodexProvider:
     has_window = True
     interrupt_presses = 1
     reports_cost = False
+
+    def login_question(self) -> tuple[str, ...]:
+        home = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")
+        known = any(os.environ.get(name) for name in _LOGINS) or os.path.exists(f"{home}/auth.json")
+        return () if known or _has_own_provider(f"{home}/config.toml") else ("login", "status")
 
     def start(self, spec: Spec) -> Launch:
         settings: Message = {"cwd": spec.cwd, "approvalPolicy": "on-request", "sandbox": _sandbox(spec)}
@@ -118,6 +126,15 @@ def _are_for_server(flags: tuple[str, ...]) -> bool:
         elif word.partition("=")[0] not in _SETTINGS:
             return False
     return True
+
+
+def _has_own_provider(settings: str) -> bool:
+    """Whether the settings name a provider of models, which may need no login."""
+    try:
+        with open(settings, encoding="utf-8") as file:
+            return any(line.split("=")[0].strip() == "model_provider" for line in file)
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _sandbox(spec: Spec) -> str:

@@ -20,6 +20,7 @@ class StreamReader:
 
     def __init__(self) -> None:
         self.session: str | None = None  # the program's own id, once the output names it
+        self.transcript: str | None = None  # the program's own record of what it used, where the output does not say it
         self.asks: dict[str, Question] = {}  # open questions by id, oldest first
         self.events: list[AgentEvent] = []
         self.unreadable = 0  # lines that are no record

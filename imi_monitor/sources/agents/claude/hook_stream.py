@@ -16,6 +16,8 @@ from imi_monitor.sources.agents.stream_reader import StreamReader
 class ClaudeHookStream(StreamReader):
     """Reads the lines of `run-hook.sh`: `hook` is the event, `ask` the id of the hook that waits for an answer."""
 
+    counts_session = True
+
     def __init__(self) -> None:
         super().__init__()
         self._reducer = reducer.HookReducer()
@@ -27,7 +29,9 @@ class ClaudeHookStream(StreamReader):
         made = kinds.of_claude(str(position), at, payload)
         if made is None:
             return
-        self.session = made.session if made.helper is None else self.session
+        if made.helper is None:
+            self.session = made.session
+            self.transcript = fields.path(payload.get("transcript_path")) or self.transcript
         call = self._reducer.call_of(made) if made.kind == kinds.ASKS else None
         self._reducer.add(made)
         self._files.update(dict.fromkeys(made.files))
