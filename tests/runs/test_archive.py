@@ -186,3 +186,20 @@ def test_failures_are_shown_alone(world: RunWorld) -> None:
     kill_followers()
     shown = world.imi("logs", run, "--errors").out.splitlines()
     assert len(shown) == 2 and " ! usage limit, resets " in shown[0] and "the model is" in shown[1]
+
+
+def test_running_state_run_folder_and_registry_are_three_tiers(world: RunWorld, over: str) -> None:
+    # S0.11
+    launch, row = Path(world.folder(over).path), world.run(over)
+    folder, before = Path(row["folder"]), world.imi("sessions", "--json").data
+    assert launch.is_dir() and not {launch, folder} & set(Path(registry()).parents) and launch not in folder.parents
+    said = world.messages(over)[-1]
+    kill_followers()
+    with stored(over) as (_, stored_row):
+        run_upkeep.pack(stored_row)
+    assert not launch.exists(), "what runs is forgotten with its end"
+    assert world.messages(over)[-1] == said, "the files of the session tell it"
+    for name in os.listdir(folder):
+        shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
+    folder.rmdir()
+    assert world.run(over)["status"] == "completed" and world.imi("sessions", "--json").data == before

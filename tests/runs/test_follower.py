@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.runs import running_code
+from imi_monitor.runs import follower_process, running_code
 from imi_monitor.runs.running_code import RunningCode
 from tests.helpers import ROOT, wait_for
-from tests.runs.run_kit import RunWorld, followers
+from tests.runs.run_kit import RunWorld, followers, kill_followers, registry
 
 
 def test_changed_code_counts_once_it_is_at_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,9 +32,12 @@ def test_a_follower_goes_on_with_the_code_of_an_upgrade(
 ) -> None:
     installed = tmp_path / "installed"
     shutil.copytree(ROOT / "imi_monitor", installed / "imi_monitor", copy_function=shutil.copy2)
-    monkeypatch.setenv("PYTHONPATH", str(installed))
     run = world.start("[[ask]]")
     world.wait(run, "asks")
+    kill_followers()
+    wait_for(lambda: not followers())
+    monkeypatch.setenv("PYTHONPATH", str(installed))
+    assert follower_process.ensure(registry())
     wait_for(lambda: len(followers()) == 1)
     (before,) = followers()
     marker, follower = tmp_path / "new-code", installed / "imi_monitor" / "runs" / "follower.py"

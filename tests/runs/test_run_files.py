@@ -68,6 +68,14 @@ def test_infrastructure_and_orchestrated_runs_have_log_folders(
     assert (session / "orchestrator.log").resolve() == Path(world.run(outer)["job_log"])
     assert (session / "backend-orchestrated.log").resolve() == Path(row["job_log"])
     assert row["parent"] == outer and row["base"] == world.repo.git("rev-parse", "HEAD").strip()
+    monkeypatch.setenv("IMI_RUN_ID", outer)
+    failing = world.start("[[exit7]]", "codex", "--in", "app", "--as", "tester")
+    monkeypatch.delenv("IMI_RUN_ID")
+    row = world.wait(failing, "failed", "crashed")
+    assert row["parent"] == outer and row["exit_code"] == 7
+    for one in (inner, outer):
+        world.imi("stop", one)
+        assert world.wait(one, "completed")["exit_code"] is not None
 
 
 def test_what_an_agent_fetches_is_kept_once(world: RunWorld) -> None:
