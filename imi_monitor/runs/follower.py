@@ -28,9 +28,9 @@ from imi_monitor.runs import (
     run_stop,
     run_upkeep,
 )
+from imi_monitor.runs.code_files import RunningCode
 from imi_monitor.runs.provider import TASK
 from imi_monitor.runs.run_ingest import RunIngest
-from imi_monitor.runs.running_code import RunningCode
 from imi_monitor.store import db, events, runs
 
 TYPE_CHECKING = False

@@ -7,13 +7,13 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.errors import Refused
 from imi_monitor.runs import providers
 from imi_monitor.runs.provider import WINDOW
-from imi_monitor.sources.agents.hooks import waiting_hooks
+from imi_monitor.sources.agents.hooks import question_hooks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.model.run import Question
     from imi_monitor.runs.provider import Message
-    from imi_monitor.sources.agents.hooks.waiting_hooks import WaitingHook
+    from imi_monitor.sources.agents.hooks.question_hooks import WaitingHook
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class FoundQuestion:
 
 def list_open() -> list[FoundQuestion]:
     """The questions that can be answered now, the first one first."""
-    waiting = waiting_hooks.find(waiting_hooks.folder_of())
-    return [made for one in waiting if waiting_hooks.is_open(one) and (made := _made(one)) is not None]
+    waiting = question_hooks.find(question_hooks.folder_of())
+    return [made for one in waiting if question_hooks.is_open(one) and (made := _made(one)) is not None]
 
 
 def find(ident: str) -> FoundQuestion | None:
@@ -47,8 +47,8 @@ def is_known(ident: str) -> bool:
 
 def send(asked: FoundQuestion, answer: Message) -> None:
     """Give the waiting hook the answer; Refused if it is too late."""
-    for one in waiting_hooks.find(waiting_hooks.folder_of()):
-        if one.id == asked.id and waiting_hooks.is_open(one) and one.send(json_writer.dumps(answer).encode()):
+    for one in question_hooks.find(question_hooks.folder_of()):
+        if one.id == asked.id and question_hooks.is_open(one) and one.send(json_writer.dumps(answer).encode()):
             return
     raise Refused("too late: it was answered in its own screen", code="too-late")
 

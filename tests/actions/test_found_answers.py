@@ -64,6 +64,7 @@ class FoundClaude:
         with suppress(BrokenPipeError):  # it leaves at once
             waits.stdin.write(self._event(payload))
             waits.stdin.close()
+        waits.stdin = None
         self.fire(payload)
         return waits
 
@@ -97,9 +98,7 @@ def is_asked(*commands: str) -> None:
 
 
 def answer_of(waits: subprocess.Popen[bytes]) -> Any:
-    assert waits.stdout is not None
-    waits.wait(timeout=LIMIT)
-    out = waits.stdout.read()
+    out, _ = waits.communicate(timeout=LIMIT)
     return json.loads(out)["hookSpecificOutput"] if out else None
 
 

@@ -8,18 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.runs import follower_process, running_code
-from imi_monitor.runs.running_code import RunningCode
+from imi_monitor.runs import follower_process
+from imi_monitor.runs.code_files import RunningCode
 from tests.helpers import ROOT, wait_for
 from tests.runs.run_kit import RunWorld, followers, kill_followers, registry
 
 
-def test_changed_code_counts_once_it_is_at_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_code_counts_once_it_is_at_rest(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text("one")
-    monkeypatch.setattr(running_code, "_loaded", lambda: [str(file)])
-    monkeypatch.setattr(running_code, "_LOOK_SECONDS", 0.0)
-    code = RunningCode()
+    code = RunningCode([str(file)], pause=0.0)
     assert not code.has_changed() and not code.has_changed()
     file.unlink()
     assert not code.has_changed() and not code.has_changed(), "half of an upgrade"

@@ -16,10 +16,10 @@ from imi_monitor import paths
 from imi_monitor.model.agent import AgentEvent, SessionFacts
 from imi_monitor.sources.agents.agent_reader import AgentProcess, AgentReader, ReadContext, Sighting
 from imi_monitor.sources.agents.foreign_files import MOST_WRITTEN
-from imi_monitor.sources.agents.hooks import waiting_hooks
+from imi_monitor.sources.agents.hooks import question_hooks
+from imi_monitor.sources.agents.hooks.question_hooks import WaitingHook
 from imi_monitor.sources.agents.hooks.records import ASKS, END, HookRecord, parse
 from imi_monitor.sources.agents.hooks.reducer import HookReducer, events_of, evidence_of
-from imi_monitor.sources.agents.hooks.waiting_hooks import WaitingHook
 
 _LONGEST_READ = 8 << 20  # bytes per call
 _KEEP = 120.0  # seconds that every file stays, so that all monitors read it; counted by a clock that cannot be set
@@ -97,7 +97,7 @@ class HookReader:
 
     def _find_hooks(self, folder: str, touched: frozenset[str] | None) -> None:
         if touched is None or any(os.path.dirname(path) == folder for path in touched):
-            self._hooks = waiting_hooks.find(folder)
+            self._hooks = question_hooks.find(folder)
         if self._hooks:  # one that is killed changes no file
             gone = [one for one in self._hooks if not one.alive]
             self._hooks = [one for one in self._hooks if one not in gone]
@@ -179,7 +179,7 @@ def _folder(context: ReadContext) -> str:
 
 
 def _asks(context: ReadContext) -> str:
-    return waiting_hooks.folder_of(paths.hooks_dir(context.home, context.env))
+    return question_hooks.folder_of(paths.hooks_dir(context.home, context.env))
 
 
 def _stat(path: str, name: str, into: dict[str, tuple[int, int]]) -> None:
@@ -221,7 +221,7 @@ class HookSession:
 
     def find_ask(self, hooks: Sequence[WaitingHook]) -> None:
         mine = [one for one in hooks if (one.record.cli, one.record.session) == self._key]
-        found = waiting_hooks.match(mine, self.reducer, self.records) if mine else None
+        found = question_hooks.match(mine, self.reducer, self.records) if mine else None
         self.ask = found.id if found is not None else None
 
     @property

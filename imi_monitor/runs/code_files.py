@@ -13,18 +13,18 @@ _PACKAGE = __name__.partition(".")[0]
 class RunningCode:
     """Compares the files of the loaded modules with what they were when they were loaded."""
 
-    def __init__(self) -> None:
-        self._files = _loaded()
+    def __init__(self, files: list[str] | None = None, pause: float = _LOOK_SECONDS) -> None:
+        self._files, self._pause = _loaded() if files is None else files, pause
         self._before = self._stamps()
         self._last = self._before
         self._due = 0.0
         self._changed = False
 
     def has_changed(self) -> bool:
-        """True once the files differ and are at rest, so that no half of an upgrade is run. Looks every two seconds."""
+        """True once the files differ and are at rest, so that no half of an upgrade is run; looks after each pause."""
         now = time.monotonic()
         if now >= self._due:
-            self._due = now + _LOOK_SECONDS
+            self._due = now + self._pause
             last, self._last = self._last, self._stamps()
             self._changed = self._last != self._before and self._last == last and None not in self._last
         return self._changed
