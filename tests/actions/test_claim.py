@@ -381,7 +381,7 @@ def _one_winner(repo: Repo, rounds: int, processes: int) -> None:
 
 
 def test_exactly_one_of_many_claims_wins(repo: Repo, feat: Repo) -> None:  # C2, mutant: ignore rowcount
-    _one_winner(repo, 3, 16)
+    _one_winner(repo, 2, 12)
 
 
 @pytest.mark.soak

@@ -40,7 +40,7 @@ def _contend(tmp_path: Path, processes: int, grants: int, worktrees: int) -> lis
 
 
 def test_contended_claims_have_one_owner_each(tmp_path: Path) -> None:  # C1, S2.9
-    waits = _contend(tmp_path, 32, 1024, 8)
+    waits = _contend(tmp_path, 16, 384, 4)
     print(f"p50 {statistics.median(waits) * 1000:.1f} ms, p99 {waits[len(waits) * 99 // 100] * 1000:.1f} ms")
 
 

@@ -50,10 +50,13 @@ def run_dashboard(
 
 
 async def wait_until(pilot: Pilot[Any], true: Callable[[], object], seconds: float = 60) -> None:
+    """Wait for a condition. Looks are rarer the longer it takes: most of them draw the whole screen."""
+    pause = 0.01
     try:
         async with asyncio.timeout(seconds):
             while not true():
-                await pilot.pause(0.05)
+                await pilot.pause(pause)
+                pause = min(pause * 1.5, 0.2)
     except TimeoutError:
         pytest.fail(f"did not happen; on the screen:\n{screen_text(pilot.app)}")
 

@@ -76,6 +76,7 @@ class Faults:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.provoked: set[Handler] = set()
+        self.spared: frozenset[type] = frozenset()
         self.active = False
         self._monkeypatch = monkeypatch
 
@@ -85,7 +86,7 @@ class Faults:
 
         @wraps(original)
         def broken(*args: Any, **options: Any) -> object:
-            if self.active and (always or handler not in self.provoked):
+            if self.active and (always or (handler not in self.provoked and cls not in self.spared)):
                 self.provoked.add(handler)
                 raise RuntimeError(f"broken {cls.__name__}.{name}")
             return original(*args, **options)
@@ -175,6 +176,8 @@ def test_every_handler_may_fail_and_the_dashboard_goes_on(  # T4
         await go_home(watched.app, pilot)
 
     async def play(pilot: Pilot[Any]) -> None:
+        if places is not GROUPS[0]:  # the parts of the home screen fail in the first group
+            faults.spared = frozenset(classes_on_screen(watched.app))
         faults.active = True
         for place in places:
             for _ in range(_VISITS):
@@ -182,10 +185,10 @@ def test_every_handler_may_fail_and_the_dashboard_goes_on(  # T4
                 await visit(pilot, place)
                 if len(faults.provoked) == before:
                     break
-        for cls, name in known - faults.provoked:
-            if cls in seen:  # Textual calls it as it calls any callback
-                watched.app.call_later(getattr(cls, name), seen[cls])
-        await wait_until(pilot, lambda: faults.provoked >= {one for one in known if one[0] in seen})
+        wanted = {one for one in known if one[0] in seen and one[0] not in faults.spared}
+        for cls, name in wanted - faults.provoked:  # Textual calls it as it calls any callback
+            watched.app.call_later(getattr(cls, name), seen[cls])
+        await wait_until(pilot, lambda: faults.provoked >= wanted)
         await pilot.pause()
         count = len(watched.logged)
         for place in places:  # usable: all screens open, and nothing more is wrong
