@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
+import sqlite3
 import subprocess
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED
 from imi_monitor.store import db, sink_cursors
 from tests.helpers import ROOT, Repo, imi, imi_argv
@@ -131,6 +134,27 @@ def test_the_archive_can_be_switched_off(world: Repo) -> None:
     assert "history.enabled is off" in imi("archive", cwd=world.path).out
     with closing(db.connect(str(registry_path()))) as connection:
         assert sink_cursors.floor(connection) is None
+
+
+def test_an_sqlite_without_fts5_searches_all_the_same_and_says_so(world: Repo) -> None:
+    assert imi("archive", cwd=world.path).code == 0
+    with closing(sqlite3.connect(registry_path().parent / "history.db")) as archive, archive:
+        archive.execute("DROP TABLE found")
+    found = imi("history", "claimed", "T-77", cwd=world.path)
+    assert found.code == 0 and "claude-1 claimed feat-x for T-77" in found.out and "has no FTS5" in found.err
+    assert imi("claim", "feat-x", "--agent", "claude-2", cwd=world.path).code == 0
+    assert imi("archive", cwd=world.path).code == 0 and sentences(world, "claude-2") == ["claude-2 claimed feat-x"]
+
+
+def test_what_waits_for_a_day_is_warned_of(world: Repo) -> None:
+    assert imi("archive", "--status", cwd=world.path).code == 1
+    assert "ok    events to history: 2 events wait" in imi("doctor", cwd=world.path).out
+    with closing(db.connect(str(registry_path()))) as connection, connection:
+        moment = times.stamp(times.now() - timedelta(hours=25))
+        connection.execute("UPDATE events SET occurred_at = ?", (moment,))
+    assert "warn  events to history: 2 events wait, the oldest for 1d" in imi("doctor", cwd=world.path).out
+    assert imi("archive", cwd=world.path).code == 0
+    assert "ok    events to history: has every event" in imi("doctor", cwd=world.path).out
 
 
 def test_the_timer_is_printed_and_not_installed(world: Repo) -> None:

@@ -13,10 +13,12 @@ import pytest
 
 from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.history import stats_action, stats_over_time
 from imi_monitor.actions.history.stats_action import StatsAction
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED
 from imi_monitor.store import db, metrics
+from imi_monitor.ui.views.agents_view import today_line
 from tests.helpers import Repo, imi, set_clock
 from tests.store import session_kit
 from tests.store.session_kit import NOON
@@ -55,6 +57,14 @@ def test_days_are_counted_from_what_each_end_left(world: Repo) -> None:  # S4.32
     assert stats(world, by="day", agent="ada").lines == ["no session has ended in this time"]
     (group,) = stats(world, by="repo").data["groups"]  # type: ignore[misc]
     assert group["sessions"] == 1
+
+
+def test_the_last_days_are_bars_in_the_leads_view(world: Repo) -> None:
+    with Context(str(world.path)) as context:
+        bars, done = stats_over_time.working_bars(context, None), stats_action.today(context, None)
+    assert bars == "█" and "2 days  █" in today_line(done, f" {bars}").plain
+    for by in ("agent", "team", "worktree", "repo"):
+        assert stats(world, by=by).data["groups"], by
 
 
 def test_other_programs_read_the_export(world: Repo) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,8 +22,8 @@ from imi_monitor.model import times
 from imi_monitor.store import db
 from imi_monitor.ui.app import ImiApp
 from tests import certificates
-from tests.helpers import Repo, imi, wait_for
-from tests.limits import read_line
+from tests.helpers import ROOT, Repo, imi, wait_for
+from tests.limits import LIMIT, read_line
 from tests.rabbitmq_server import RabbitServer
 from tests.sinks.sink_kit import add_events, state
 from tests.store import session_kit
@@ -204,6 +206,14 @@ def test_tls_and_the_ways_to_log_in(home: Repo, subscriber: Subscriber, rabbitmq
         assert "hunter2" not in done.out + done.err and "Traceback" not in done.err
     config.write_text(plain)
     assert imi("archive", cwd=home.path).code == 0 and len(subscriber.messages()) == 7, "nothing is lost"
+
+
+def test_the_librarys_own_reports_stay_off_the_screen() -> None:
+    report = "import logging; logging.getLogger('aiormq.connection').error('lost'); logging.getLogger('aio_pika.x').error('lost')"
+    for first, says in (("", "lost\nlost\n"), ("from imi_monitor.links import amqp_link\n", "")):
+        argv = [sys.executable, "-c", first + report]
+        done = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, text=True, timeout=LIMIT)
+        assert done.stderr == says
 
 
 def test_bloodbanks_envelope_is_a_setting(home: Repo, subscriber: Subscriber) -> None:

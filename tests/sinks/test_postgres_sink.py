@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -119,17 +121,31 @@ def test_a_database_that_is_away_loses_nothing_and_one_that_was_emptied_is_fille
     assert imi("release", "feat-x", "--agent", "claude-1", cwd=home.path).code == 0
     away = imi("archive", cwd=home.path)
     assert away.code == 1 and "PostgreSQL at /nowhere cannot be reached" in away.out
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        configure(f"postgresql://imi@127.0.0.1:{silent.getsockname()[1]}/x")
+        slow = imi("archive", cwd=home.path)
+        assert slow.code == 1 and "cannot be reached" in slow.out and "Traceback" not in slow.err
     configure(postgres.url(database.info.dbname))
     database.execute("TRUNCATE imi.events")
     assert imi("archive", cwd=home.path).code == 0
     assert database.execute("SELECT array_agg(seq ORDER BY seq) FROM imi.events").fetchone() == ([1, 2],)
 
 
+@pytest.mark.soak
+def test_a_database_that_is_too_slow_is_said(home: Repo, database: psycopg.Connection[Any]) -> None:
+    assert imi("archive", "--init", cwd=home.path).code == 0
+    assert imi("release", "feat-x", "--agent", "claude-1", cwd=home.path).code == 0
+    with database.transaction():
+        database.execute("LOCK TABLE imi.events IN ACCESS EXCLUSIVE MODE")
+        slow = imi("archive", cwd=home.path)
+        assert slow.code == 1 and "does not answer within 10 s" in slow.out and "1 event waits" in slow.out, slow
+        assert "searched history.db instead" in imi("history", "x", cwd=home.path).err
+    assert imi("archive", cwd=home.path).code == 0
+
+
 def test_prompts_go_there_only_if_that_is_named(
     home: Repo, database: psycopg.Connection[Any], postgres: PostgresServer
 ) -> None:
-    from contextlib import closing
-
     from imi_monitor.model.agent import COMPLETED
     from imi_monitor.store import db
     from tests.store import session_kit

@@ -11,9 +11,12 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor import paths
-from imi_monitor.store import db, history_file
+from imi_monitor.model import times
+from imi_monitor.store import commit_records, db, history_file
+from imi_monitor.store.commit_records import MadeCommit
 from imi_monitor.store.history_search import HistoryQuery
 from imi_monitor.ui.app import ImiApp
+from imi_monitor.ui.views.diff_view import DiffView
 from imi_monitor.ui.views.events_view import EventsView
 from imi_monitor.ui.views.history_view import HistoryView, parse_query
 from imi_monitor.ui.views.session_view import SessionView
@@ -69,6 +72,27 @@ def test_the_history_is_searched_as_one_types_and_enter_goes_there(world: Repo, 
         await wait_until(pilot, lambda: not view.wanted_row and view.query_one(RowList).cursor is not None)
 
     run_dashboard(world, play, size)
+
+
+def test_a_commit_leads_to_its_diff_and_narrow_rows_say_it_whole(world: Repo) -> None:
+    subject = "teach the parser about empty files and about lines that are longer than any screen"
+    with closing(db.connect(paths.default_database())) as connection:
+        made = MadeCommit(world.git("rev-parse", "HEAD").strip(), times.stamp(), subject)
+        db.transact(connection, commit_records.record_commits, "app", "feat-api", "feat/api", [made])
+    assert imi("archive", cwd=world.path).code == 0
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await opened(app, pilot, "u", HistoryView)
+        await pilot.press("slash", *"type:worktree.commit", "enter")
+        await wait_until(pilot, lambda: "1 found" in screen_text(app))
+        words = " ".join(screen_text(app).split())
+        assert "feat-api got a commit: teach the parser about empty files" in words and "about lines that are" in words
+        await pilot.press("d")
+        await wait_until(pilot, lambda: "data.commit" in screen_text(app))
+        await pilot.press("escape", "enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, DiffView))
+
+    run_dashboard(world, play, (60, 24))
 
 
 def test_a_prompt_leads_to_the_session_of_its_agent(tmp_path: Path) -> None:

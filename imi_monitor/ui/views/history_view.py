@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.12  # seconds without a key before a search begins
 _EXCERPT = 160
+_WHOLE = 1000  # columns: an event's sentence is cut later
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class HistoryView(FilteredView):
 
     def _draw(self) -> None:
         lines = self.query_one(RowList)
-        width = max(20, lines.size.width)
+        width = max(20, lines.room)
         inputs = (self._searched, width, len(self._hits), self._hits[:1], self._failed, self._answer)
         if inputs == self._drawn:
             return
@@ -170,13 +171,15 @@ class HistoryView(FilteredView):
         excerpt = Content.styled(f" · {safe(found, _EXCERPT + 2)}" if found else "", cells.MUTED)
         if hit.type != "session.prompt":
             event = RegistryEvent(hit.seq, hit.type, hit.at, hit.repo_name, hit.worktree_name, hit.agent_id, hit.data)
-            line = cells.event_line(event_text.ShownEvent(event), width, repository=repository, moment=moment)
+            line = cells.event_line(event_text.ShownEvent(event), _WHOLE, repository=repository, moment=moment)
         else:
             said = safe(history_words.sentence(hit.words), 300)
-            line = Content.styled(f"{moment} ", cells.MUTED).append(Content(said)).truncate(width, ellipsis=True)
+            line = Content.styled(f"{moment} ", cells.MUTED).append(Content(said))
+        line = line.append(excerpt)
         if width < NARROW:
-            return line, Content("  ").append(excerpt).truncate(width, ellipsis=True)
-        return (line.append(excerpt).truncate(width, ellipsis=True),)
+            first, rest = _split(line, width)
+            return first, Content("  ").append(rest).truncate(width, ellipsis=True)
+        return (line.truncate(width, ellipsis=True),)
 
     # -- one entry --------------------------------------------------------------------------------------------------
 
@@ -227,6 +230,8 @@ class HistoryView(FilteredView):
             return
         fields = history_query.data(hit)
         data = fields.pop("data")
+        for name in ("seq", "sentence"):  # the one is a number of this file, the other the title
+            del fields[name]
         parts = {f"data.{name}": value for name, value in data.items()} if isinstance(data, dict) else {}
         texts = str(fields.pop("text")).split("\n")
         entries = [
@@ -250,6 +255,16 @@ class HistoryView(FilteredView):
         words = self.filter_text.split()
         kept = [one for one in words if one != word]
         self.set_filter(" ".join(kept if word in words else filter(None, (*kept, word))))
+
+
+def _split(line: Content, width: int) -> tuple[Content, Content]:
+    """The line in two parts, between words where one ends within the width."""
+    if line.cell_length <= width:
+        return line, Content("")
+    place = len(line.truncate(width).plain.rstrip())
+    if not line.plain[place : place + 1].isspace():
+        place = max(line.plain.rfind(" ", width // 2, place), 0) or place
+    return line[:place], line[place + line.plain[place:].startswith(" ") :]
 
 
 def parse_query(words: str, now: datetime, before: int | None = None) -> HistoryQuery:
