@@ -149,7 +149,7 @@ def test_a_broker_that_is_away_or_refuses_is_said_and_loses_nothing(home: Repo, 
 @pytest.mark.parametrize("number", [1_000, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_an_hour_without_a_broker_loses_nothing(
     home: Repo, subscriber: Subscriber, rabbitmq: RabbitServer, number: int
-) -> None:
+) -> None:  # S2.51 S2.58
     """The hour is compressed: its events are written at once, with the moments of the last hour."""
     config = Path(os.environ["HOME"]) / ".config" / "iMi" / "config.toml"
     there = config.read_text()
