@@ -37,7 +37,7 @@ class AmqpSink(Sink):
     name = NAME
     hours = HOURS
     batch = 100
-    share = 0.75  # most of it is waiting for the broker
+    share = 0.9  # most of it is waiting for the broker
 
     def __init__(self, link: AmqpLink, label: str, settings: Settings) -> None:
         from imi_monitor.links import amqp_link
