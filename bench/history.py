@@ -200,7 +200,10 @@ def _claim_times(connection: sqlite3.Connection) -> list[float]:
 
 
 def _relay(folder: str) -> list[Row]:
-    """A backlog to RabbitMQ against a bare publisher with confirms, in the same run."""
+    """A backlog to RabbitMQ as a dashboard delivers it, between two rounds of a bare publisher with confirms.
+
+    The broker becomes slower the more messages it holds, so that one round in front would not be fair.
+    """
     url = os.environ.get("IMI_AMQP_URL")
     if not url:
         return []
@@ -226,16 +229,21 @@ def _relay(folder: str) -> list[Row]:
         messages = [
             amqp_link.OutgoingMessage(str(number), "t", "t", b"x" * 400, "text/plain") for number in range(_BACKLOG)
         ]
-        began = time.perf_counter()
-        for first in range(0, _BACKLOG, 100):
-            await link.publish(messages[first : first + 100])
-        bare = time.perf_counter() - began
+
+        async def publish() -> float:
+            began = time.perf_counter()
+            for first in range(0, _BACKLOG, 100):
+                await link.publish(messages[first : first + 100])
+            return time.perf_counter() - began
+
+        bare = await publish()
         async with open_registry(path) as registry:
-            relay = Relay(amqp_sink.make_sink(settings, path), registry, unhurried=False)
+            relay = Relay(amqp_sink.make_sink(settings, path), registry)
             began = time.perf_counter()
             assert await relay.drain() and relay.delivered == _BACKLOG
             drained = time.perf_counter() - began
             await relay.sink.close()
+        bare = (bare + await publish()) / 2
         await link.close()
         return bare, drained
 
