@@ -166,7 +166,7 @@ def fault_of(error: Exception) -> str:
     if isinstance(error, DeliveryError):
         return "takes no more messages now (a queue is full)"
     if isinstance(error, TimeoutError):
-        return f"does not answer within {CONNECT_SECONDS:g} s (slow, or a TLS port?)"
+        return f"does not answer within {CONNECT_SECONDS:g} s (slow, out of disk or memory, or a TLS port?)"
     if isinstance(error, BrokerUnfit):
         return text
     if isinstance(error, ChannelClosed) and "ACCESS_REFUSED" in text:
