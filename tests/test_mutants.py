@@ -13,6 +13,7 @@ from tests.helpers import ROOT
 from tests.mutants.__main__ import draw, equivalents
 from tests.mutants.belonging_tests import TESTS, list_test_files
 from tests.mutants.changes import list_changes
+from tests.mutants.trial import KILLED, SURVIVED, verdict_of
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,15 @@ def test_an_unknown_module_is_refused() -> None:
     )
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("no module contains no-such-module: there are store/claims.py, ")
+
+
+def test_a_change_that_cannot_be_imported_is_noticed() -> None:
+    found = verdict_of(
+        4, "ImportError while loading conftest '/x/tests/conftest.py'.\nE   TypeError: no\n", ["a.py"], 1.0
+    )
+    assert (found.outcome, found.by) == (KILLED, "a.py")
+    failed = verdict_of(1, "FAILED tests/a.py::test_b[1] - assert False\n", ["tests/a.py"], 1.0)
+    assert (failed.outcome, failed.by) == (KILLED, "tests/a.py::test_b")
+    assert verdict_of(0, "1 passed", ["a.py"], 1.0).outcome == SURVIVED
+    with pytest.raises(RuntimeError, match="cannot run a"):
+        verdict_of(4, "ERROR: file or directory not found", ["a.py"], 1.0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -47,6 +48,7 @@ class EditWarningsSource(Source):
         self._agents: Sequence[Agent] = ()
         self._written: dict[str, str] = {}  # common_dir -> the text below the head
         self._changed = True
+        self._confirmed_at = float("-inf")
 
     def handle_hint(self, hint: Hint) -> None:
         match hint:
@@ -74,17 +76,19 @@ class EditWarningsSource(Source):
 
     def _write(self) -> None:
         texts = self._texts() if self._changed else self._written
+        due = not self._changed or time.monotonic() - self._confirmed_at >= _PAUSE
         self._changed = False
         for common_dir, text in texts.items():
             place = file_of(common_dir)
             head = _HEAD.format(at=times.clock() // 1_000_000_000, mode=self._mode)
-            if self._written.get(common_dir) != text or not _confirm(place, head):
+            if self._written.get(common_dir) != text or (due and not _confirm(place, head)):
                 os.makedirs(paths.edits_dir(), mode=0o700, exist_ok=True)
                 _replace(place, head + text)
         for gone in self._written.keys() - texts.keys():
             with suppress(FileNotFoundError):
                 os.unlink(file_of(gone))
         self._written = dict(texts)
+        self._confirmed_at = time.monotonic() if due else self._confirmed_at
 
     def _texts(self) -> dict[str, str]:
         found: dict[str, list[RosterEntry]] = {}

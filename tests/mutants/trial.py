@@ -19,6 +19,7 @@ from tests.mutants.changes import Change
 _COPIED = ("imi_monitor", "tests", "docs", "styles", "snapshots", "pyproject.toml", "README.md", "CHANGELOG.md")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)  # without the parameters of the test
 _TESTS_FAILED, _STOPPED = 1, 2  # pytest's exit status; the second also for a file that cannot be imported
+_NOT_STARTED, _NO_CONFTEST = 4, "while loading conftest"  # status and message where a conftest cannot be imported
 _LIMIT = 1800  # seconds for the tests of a module; a test has a limit of its own
 KILLED, SURVIVED, HUNG = "killed", "survived", "hung"
 BROKEN = "broken"  # the test that failed also fails without the change
@@ -96,13 +97,19 @@ class Workspace:
         finally:
             _end_group(process)
             _running.discard(process)
-        seconds, output = time.monotonic() - began, log.read_text(errors="replace")
-        if process.returncode == 0:
-            return Verdict(SURVIVED, "", seconds)
-        failed = _FAILED.search(output)
-        if process.returncode not in (_TESTS_FAILED, _STOPPED) or failed is None:
-            raise RuntimeError(f"pytest cannot run {' '.join(tests)}:\n{output[-2000:]}")
-        return Verdict(KILLED, failed.group(1), seconds)
+        return verdict_of(process.returncode, log.read_text(errors="replace"), tests, time.monotonic() - began)
+
+
+def verdict_of(status: int, output: str, tests: list[str], seconds: float) -> Verdict:
+    """The verdict by pytest's exit status and output."""
+    if status == 0:
+        return Verdict(SURVIVED, "", seconds)
+    if status == _NOT_STARTED and _NO_CONFTEST in output:  # the changed module cannot be imported
+        return Verdict(KILLED, tests[0], seconds)
+    failed = _FAILED.search(output)
+    if status not in (_TESTS_FAILED, _STOPPED) or failed is None:
+        raise RuntimeError(f"pytest cannot run {' '.join(tests)}:\n{output[-2000:]}")
+    return Verdict(KILLED, failed.group(1), seconds)
 
 
 def end_all() -> None:

@@ -22,6 +22,7 @@ from imi_monitor.store.async_registry import AsyncRegistry
 _PATIENCE = 0.3  # seconds that a new agent is not shown until it has a name
 _REFRESH = 600.0  # seconds between two writes of when the agents were last seen
 _RETRY = 10.0
+_PAUSE = 1.0  # seconds between two reads of the names while others write into the registry
 
 
 class RegistryNames:
@@ -35,6 +36,7 @@ class RegistryNames:
         self._agents: Sequence[Agent] = ()
         self._written_at = float("-inf")
         self._retry_at = float("-inf")
+        self._read_at = float("-inf")
         self._changed = False  # the registry was written since the last read
         self._task: asyncio.Task[None] | None = None
         self._marks: set[asyncio.Task[None]] = set()
@@ -46,7 +48,8 @@ class RegistryNames:
         """The names known now, by `name_key`; those of new agents are waited for, but not long."""
         self._agents = agents
         nameless = self._has_nameless()
-        due = nameless or self._changed or self._clock() - self._written_at > _REFRESH
+        changed = self._changed and self._clock() - self._read_at >= _PAUSE
+        due = nameless or changed or self._clock() - self._written_at > _REFRESH
         if due and agents and self._task is None and self._clock() >= self._retry_at:
             self._task = asyncio.create_task(self._update(nameless), name="name agents")
         if nameless and self._task is not None:
@@ -74,7 +77,7 @@ class RegistryNames:
         )
 
     async def _update(self, nameless: bool) -> None:
-        agents, here, self._changed = self._agents, host.hostname(), False
+        agents, here, self._changed, self._read_at = self._agents, host.hostname(), False, self._clock()
         try:
             if nameless or self._clock() - self._written_at > _REFRESH:
                 self._names = await self._registry.write_unsynced(given_names.give_names, here, agents, times.now())
