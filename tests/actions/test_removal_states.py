@@ -419,6 +419,18 @@ def test_what_only_a_submodule_has_is_a_reason(  # R1
     assert_same(fingerprint(repo, with_submodule.path), before)
 
 
+def test_files_in_the_folder_of_a_submodule_that_is_not_initialised_are_a_reason(
+    repo: Repo, with_submodule: Repo
+) -> None:
+    """git shows nothing of them."""
+    with_submodule.git("submodule", "deinit", "-q", "-f", "lib")
+    (with_submodule.path / "lib" / "notes.txt").write_text("mine")
+    with pytest.raises(Refused) as refused:
+        remove(repo, "feat-x")
+    assert told(refused.value) == {"submodule"}
+    assert "submodule lib has files, but is not initialised" in str((refused.value.data or {})["reasons"])
+
+
 def test_a_claim_of_another_needs_both_overrides(repo: Repo) -> None:  # R1
     tree = repo.worktree("feat-x")
     remove(repo, "feat-x")
