@@ -26,6 +26,7 @@ from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.dialogs.form import Form
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from imi_monitor.ui.views.diff_view import DiffView
+from imi_monitor.ui.widgets.form_inputs import TickBox
 from tests.actions.forge import Forge
 from tests.helpers import Repo, git, imi
 from tests.limits import LIMIT
@@ -223,6 +224,21 @@ def test_unsafe_removal_needs_the_name_and_undo_previews_what_it_restores(repo: 
         await wait_until(pilot, lambda: "restores feat-api" in screen_text(app) and "feat/api" in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: tree.path.exists())
+
+    run_dashboard(repo, play)
+
+
+def test_the_focus_leaves_the_name_when_it_need_not_be_typed_any_more(repo: Repo) -> None:
+    tree = repo.worktree("feat-api")
+    tree.write("README.md", "changed\n")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        dialog = await opened(app, pilot, "feat-api", "D")
+        await wait_until(pilot, lambda: app.focused is not None and app.focused.id == "override")
+        tree.git("checkout", "-q", "README.md")
+        dialog.query_one("#ask-delete-branch", TickBox).value = True
+        await wait_until(pilot, lambda: not dialog.query_one("#override").visible)
+        await wait_until(pilot, lambda: app.focused is not None and app.focused.id != "override")
 
     run_dashboard(repo, play)
 
