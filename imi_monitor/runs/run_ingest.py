@@ -35,6 +35,7 @@ from imi_monitor.runs.contained.request_folder import RequestFolder
 from imi_monitor.runs.launch_folder import ProcessEnd
 from imi_monitor.runs.report_observer import ReportObserver
 from imi_monitor.runs.run_checkpoint import MESSAGES, CheckpointClock
+from imi_monitor.sources.agents.hooks.records import STOPPED
 from imi_monitor.store import checkpoints, db, run_usage, runs, session_writer
 from imi_monitor.store.runs import RunRow
 
@@ -89,6 +90,7 @@ class FollowedRun:
         self.worked = 0.0  # seconds at work that are not recorded yet
         self._prices = prices or {}
         self._usage: TranscriptUsage | None = None
+        self._stopped_at: str | None = None  # the last stop that is in the output
         self._counted_at: float | None = None
         self._recorded: tuple[object, ...] | None = None
         self._unrecorded = False  # lines were recorded since the session's facts
@@ -194,6 +196,16 @@ class FollowedRun:
             from imi_monitor.sources.agents.claude.transcript_usage import TranscriptUsage
 
             self._usage = TranscriptUsage(path)
+        if self._usage is not None:
+            self._note_stop(self._usage.stopped_at())
+
+    def _note_stop(self, at: str | None) -> None:
+        """Add to the output that the turn was stopped: Claude calls no hook then, and its transcript has it."""
+        works = self.reader.state in WORKING
+        if works and at is not None and at != self._stopped_at and not self._process().over:
+            hook = {"hook_event_name": STOPPED, "session_id": self.reader.session, "text": "stopped by a person"}
+            self.folder.add_output({"ask": "", "hook": hook})
+        self._stopped_at = at if at is not None else self._stopped_at
 
     def release(self, closed: Iterable[str]) -> None:
         """Let the hooks leave that wait for answers to closed questions."""

@@ -355,14 +355,19 @@ class FakeClaudeWindow(FakeAgent):
         self.number += 1
         usage = {"input_tokens": 1_000_000, "output_tokens": 100_000, "cache_read_input_tokens": 100_000}
         message = {"id": f"m{self.number}", "role": "assistant", "model": "fake-1", "content": [], "usage": usage}
-        record = {"type": "assistant", "sessionId": self.session, "uuid": f"u{self.number}", "message": message}
-        with open(os.path.join(self.folder, f"{self.session}.jsonl"), "a") as file:
-            file.write(
-                json.dumps({**record, "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())}) + "\n"
-            )
+        self.note({"type": "assistant", "uuid": f"u{self.number}", "message": message})
         self.event("UserPromptSubmit", prompt=prompt)
         if self.act(prompt) == "completed":
             self.event("Stop", last_assistant_message="Hello.", background_tasks=[])
+        else:
+            said = {"role": "user", "content": [{"type": "text", "text": "[Request interrupted by user]"}]}
+            self.note({"type": "user", "uuid": f"s{self.number}", "message": said})
+
+    def note(self, record: Record) -> None:
+        """Add a record to the transcript."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+        with open(os.path.join(self.folder, f"{self.session}.jsonl"), "a") as file:
+            file.write(json.dumps({**record, "sessionId": self.session, "timestamp": at}) + "\n")
 
     def event(self, name: str, **payload: Any) -> None:
         for hook in self.run_hooks(name, payload):

@@ -179,6 +179,9 @@ def test_a_follow_up_is_typed_and_a_turn_interrupted(world: RunWorld, tmux: RunT
     world.wait(run, "works")
     assert world.imi("interrupt", run).code == 0
     wait_for(lambda: window(tmux).rstrip().splitlines()[-1].startswith("word"))
+    world.wait(run, "idle")  # no hook says it: the transcript does
+    assert world.imi("say", run, "[[ask]]").code == 0
+    world.wait(run, "asks")
 
 
 def test_stop_ends_the_window_and_resume_opens_another(world: RunWorld, tmux: RunTmux) -> None:

@@ -1,10 +1,10 @@
-"""What a session of Claude has used, from its transcript: the hooks of a window do not say it."""
+"""What the hooks of a Claude in a window do not say and its transcript does: what it has used, and that a turn was stopped."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from imi_monitor.model.agent import SessionFacts
+from imi_monitor.model.agent import CANCELLED, SessionFacts
 from imi_monitor.sources.agents.claude.records import TokenLedger
 from imi_monitor.sources.agents.claude.transcript import Subagents, Transcript
 
@@ -16,6 +16,12 @@ class TranscriptUsage:
         self.path = path
         self._ledger = TokenLedger()
         self._transcript, self._subagents = Transcript(path, ledger=self._ledger), Subagents(path, self._ledger)
+
+    def stopped_at(self) -> str | None:
+        """When the user, or imi, stopped the last turn; None if it went on or ended otherwise."""
+        self._transcript.read()
+        found = self._transcript.reducer.evidence()
+        return found.at if found is not None and found.state == CANCELLED else None
 
     def complete(self, facts: SessionFacts) -> SessionFacts:
         """The facts with tokens, model and money, as far as the transcript has them now."""

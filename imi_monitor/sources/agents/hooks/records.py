@@ -34,6 +34,8 @@ _TARGETS: Final = (
 _PATHS: Final = frozenset(_TARGETS[:5])
 _WRITES: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "write", "edit"})
 
+STOPPED: Final = "imi:stopped"  # of imi itself, for an event that fires no hook: the user stopped the turn
+
 # The kind of a record: what it changes in the state of its session.
 STARTED, PROMPT, BUSY, BEFORE, AFTER, ASKS, ANSWERED, OVER, FAILED, CANCELLED, IDLE = (
     "started",
@@ -302,6 +304,7 @@ _CLAUDE_EVENTS: Final[Mapping[str, Callable[[HookRecord, Mapping[str, Any]], Hoo
     "Notification": _notification,
     "Stop": _stop,
     "StopFailure": _stop_failure,
+    STOPPED: _of_kind(CANCELLED, "text"),
     "SubagentStart": _of_kind(HELPER_STARTED),
     "SubagentStop": _of_kind(HELPER_OVER),
     "PreCompact": _of_kind(COMPACTS, "trigger"),
