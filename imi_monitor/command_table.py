@@ -154,6 +154,7 @@ VERBS: dict[str, str] = {
     "agents": "imi_monitor.cli.agents_command",
     "agents explain": "imi_monitor.cli.agents_command",
     "agents seen": "imi_monitor.cli.agents_command",
+    "context open": "imi_monitor.cli.context_open_command",
     "board": "imi_monitor.actions.board.board_action",
     "batch": "imi_monitor.actions.board.batch_action",
     "item add": "imi_monitor.actions.board.item_actions",

@@ -16,13 +16,26 @@ import pytest
 
 from tests.limits import LIMIT
 
-PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
+# another one can be named: the tests of a team pass on Valkey as well
+PROGRAM = os.environ.get("IMI_TEST_REDIS") or shutil.which("redis-server") or shutil.which("valkey-server")
 
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
     return port
+
+
+def ask_server(port: int, *words: str) -> str:
+    """The raw answer of a server to one command, on a connection of its own."""
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as link:
+        link.settimeout(LIMIT)
+        parts = [f"*{len(words)}\r\n".encode()]
+        for word in words:
+            data = os.fsencode(word)
+            parts.append(b"$%d\r\n%s\r\n" % (len(data), data))
+        link.sendall(b"".join(parts))
+        return link.recv(1 << 16).decode(errors="replace").strip()
 
 
 class RedisServer:
@@ -75,14 +88,7 @@ class RedisServer:
 
     def run(self, *words: str) -> str:
         """The raw answer to one command, on a connection of its own."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT) as link:
-            link.settimeout(LIMIT)
-            parts = [f"*{len(words)}\r\n".encode()]
-            for word in words:
-                data = os.fsencode(word)
-                parts.append(b"$%d\r\n%s\r\n" % (len(data), data))
-            link.sendall(b"".join(parts))
-            return link.recv(1 << 16).decode(errors="replace").strip()
+        return ask_server(self.port, *words)
 
     def _answers(self) -> bool:
         try:
@@ -102,3 +108,34 @@ def running_server(folder: Path, *options: str) -> Iterator[RedisServer]:
         yield server
     finally:
         server.kill()
+
+
+@contextmanager
+def running_sentinel(folder: Path, primary: int, *, quorum: int) -> Iterator[int]:
+    """A Sentinel that watches the primary at this port as the service `team`; its own port."""
+    if PROGRAM is None:
+        pytest.skip("neither redis-server nor valkey-server is installed")
+    folder.mkdir()
+    port, config = free_port(), folder / "sentinel.conf"
+    config.write_text(
+        f"port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor team 127.0.0.1 {primary} {quorum}\n"
+        "sentinel down-after-milliseconds team 400\nsentinel failover-timeout team 3000\n"
+    )
+    argv = [PROGRAM, str(config), "--sentinel"]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + LIMIT
+        while not _accepts(port):
+            assert process.poll() is None and time.monotonic() < until, "the Sentinel does not start"
+            time.sleep(0.01)
+        yield port
+    finally:
+        process.kill()
+        process.wait(LIMIT)
+
+
+def _accepts(port: int) -> bool:
+    try:
+        return ask_server(port, "PING").startswith("+PONG")
+    except OSError:
+        return False

@@ -12,5 +12,6 @@ MODULES = (
     "imi_monitor.cli.demo_command",
     "imi_monitor.cli.agents_command",
     "imi_monitor.cli.shell_command",
+    "imi_monitor.cli.context_open_command",
     "imi_monitor.cli.reset_terminal_command",
 )

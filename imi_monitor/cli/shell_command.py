@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor import actions
-from imi_monitor.actions.action import Action, Argument, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
@@ -49,14 +49,24 @@ class ShellInitAction(_ShellAction):
     help = 'print the shell function and the completion: eval "$(imi shell-init zsh)"'
     more = """
     In ~/.zshrc or ~/.bashrc: eval "$(imi shell-init zsh)" (or bash); in ~/.config/fish/config.fish:
-    imi shell-init fish | source. The function makes imi feat, imi go and others change directory.
+    imi shell-init fish | source. The function makes imi feat, imi go and others change directory. With --ask each terminal
+    that opens shows what it continues after a crash, and asks once what it is for (`imi context open`).
     """
     arguments = (_SHELL,)
+    options = (Option("ask", "also ask what a terminal is for when it opens"),)
 
     def script(self, shell: str) -> list[str]:
         from imi_monitor.cli import shell_completion
 
         return [*shell_function_lines(shell), *shell_completion.script(shell)]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        made = super().run(context, request)
+        if not request.flag("ask"):
+            return made
+        asking = _FISH_ASKS if _shell(request.text("shell"), request.verb) == "fish" else _POSIX_ASKS
+        lines = [*made.lines, *asking.strip("\n").split("\n")]
+        return Outcome(lines, {"script": "\n".join(lines) + "\n"})
 
 
 class CompletionAction(_ShellAction):
@@ -146,6 +156,19 @@ function imi --description 'git worktrees for many coding agents'
     or set imi_code $status
   end
   return $imi_code
+end
+"""
+
+_POSIX_ASKS = r"""
+case $- in
+  *i*) if [ -t 0 ] && [ -t 2 ]; then command imi context open || :; fi ;;
+esac
+"""
+
+# With `imi shell-init fish | source` the standard input is the pipe.
+_FISH_ASKS = r"""
+if status is-interactive; and isatty stderr
+  command imi context open < /dev/tty
 end
 """
 

@@ -88,6 +88,7 @@ class WorktreeStatus:
     last_change_path: str | None = None
     error: str | None = None
     unread: dict[str, object] | None = None  # `unread`, `total` and `partial`; None: not counted
+    intent: dict[str, object] | None = None  # as `model.snapshot.Intent`
 
     def data(self) -> dict[str, object]:
         """Return all fields in one flat mapping."""
@@ -171,6 +172,7 @@ def _collision(one: Collision) -> str:
 
 def _status_of(worktree: Worktree) -> WorktreeStatus:
     claim, git, change = worktree.claim, worktree.git, worktree.last_change
+    intent = asdict(worktree.intent) if worktree.intent is not None else None
     known = ListedWorktree(
         worktree_name=worktree.key.worktree,
         repo=worktree.key.repo,
@@ -186,9 +188,11 @@ def _status_of(worktree: Worktree) -> WorktreeStatus:
         locked=worktree.locked,
     )
     if git is None:
-        return WorktreeStatus(known, error=worktree.failure.why if worktree.failure else "not read yet")
+        why = worktree.failure.why if worktree.failure else "not read yet"
+        return WorktreeStatus(known, error=why, intent=intent)
     return WorktreeStatus(
         known,
+        intent=intent,
         head=git.head,
         upstream=git.upstream,
         ahead=git.ahead,

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from imi_monitor import host, paths
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import times
 from imi_monitor.model.attribution import ClaimPeriod
 from imi_monitor.model.errors import ImiError, RegistryError
-from imi_monitor.model.snapshot import ClaimState, Intent, Key, Waiter
+from imi_monitor.model.snapshot import ClaimState, Key, Waiter
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, RegistryWritten
 from imi_monitor.sources.source import ReadingReceiver, RegistryReading, Source, SourceContext
 from imi_monitor.store import claim_history, claim_holder, claim_queue, claims, db, events, notes, registry_file
@@ -163,7 +163,7 @@ def read_registry(
         registry_id=identity.registry_id,
         generation=identity.generation,
         anew=anew,
-        intents=tuple(_intents(connection)),
+        intents=tuple((_key(*key), intent) for key, intent in notes.list_intents(connection)),
     )
 
 
@@ -200,16 +200,6 @@ def _process(claim: claims.Claim) -> str | None:
     """Return the name of the holder's process; None unless it lives on this machine."""
     alive = host.is_alive(claim.host, claim.boot, claim.pid, claim.pid_started)
     return host.process_name(claim.pid) if alive and claim.pid is not None else None
-
-
-def _intents(connection: sqlite3.Connection) -> Iterator[tuple[Key, Intent]]:
-    """Yield the present intent of each worktree that has one, with the last milestone behind it."""
-    for intent in notes.list_current_intents(connection):
-        key = (intent.repo_name, intent.worktree_name)
-        last = notes.list_logged(connection, (notes.MILESTONE,), repo_name=key[0], worktree_name=key[1], limit=1)
-        reached = last[0] if last and last[0].seq > intent.seq else None
-        since = (reached.text, reached.made_at) if reached is not None else (None, None)
-        yield _key(*key), Intent(intent.text, intent.author, intent.made_at, *since)
 
 
 def _waiting(connection: sqlite3.Connection) -> list[Waiter]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from imi_monitor.model.snapshot import Intent
+
 REVIEW, INTENT, MILESTONE, LESSON = "review", "intent", "milestone", "lesson"
 LOGGED = (INTENT, MILESTONE, LESSON)
 
@@ -151,13 +153,22 @@ def current_intent(
     return found[0] if found and found[0].done_at is None else None
 
 
-def list_current_intents(connection: sqlite3.Connection) -> list[NoteRow]:
-    """The present intent of each worktree that has one."""
+def list_intents(connection: sqlite3.Connection) -> list[tuple[tuple[str, str], Intent]]:
+    """The present intent of each worktree that has one, by (repository, worktree), with the last milestone behind it."""
+    from imi_monitor.model.snapshot import Intent  # the hot verbs need none
+
     rows = connection.execute(
         f"SELECT {NoteRow.columns} FROM notes WHERE seq IN (SELECT max(seq) FROM notes WHERE kind = 'intent'"
         " AND worktree_name <> '' GROUP BY repo_name, worktree_name) AND done_at IS NULL"
-    )
-    return [NoteRow(row) for row in rows]
+    ).fetchall()
+    found = []
+    for intent in map(NoteRow, rows):
+        key = (intent.repo_name, intent.worktree_name)
+        last = list_logged(connection, (MILESTONE,), repo_name=key[0], worktree_name=key[1], limit=1)
+        reached = last[0] if last and last[0].seq > intent.seq else None
+        since = (reached.text, reached.made_at) if reached is not None else (None, None)
+        found.append((key, Intent(intent.text, intent.author, intent.made_at, *since)))
+    return found
 
 
 def get(connection: sqlite3.Connection, seq: int) -> NoteRow | None:

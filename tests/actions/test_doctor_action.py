@@ -234,6 +234,7 @@ def test_doctor_checks_configured_servers(monkeypatch: pytest.MonkeyPatch) -> No
         outcome = examine()
     found = {check["name"]: check for check in outcome.data["checks"]}  # type: ignore[attr-defined]
     assert (found["amqp"]["state"], found["amqp"]["says"]) == ("ok", f"127.0.0.1:{port} answers")
+    assert "names of changed files" in found["team"]["says"] and "no command lines" in found["terminals"]["says"]
     assert found["redis"]["state"] == "warn" and "does not answer within" in found["redis"]["says"]
     assert (
         found["postgres"]["state"] == "fail" and "does not begin with one of postgresql://" in found["postgres"]["says"]

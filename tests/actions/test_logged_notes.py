@@ -38,6 +38,9 @@ def test_the_newest_intent_counts_until_it_is_done(feat: Repo) -> None:  # S2.23
     assert (made["worktree_name"], made["text"]) == ("feat-x", "make it fast") and made["context"]
     assert "claude-1  make it fast" in imi("intent", cwd=feat.path).out
     assert log(feat, "intent").data["notes"][0]["context"] == made["context"]
+    shown = {one["worktree_name"]: one["intent"] for one in imi("status", "--json", cwd=feat.path).data["worktrees"]}
+    assert shown["app"] is None
+    assert (shown["feat-x"]["text"], shown["feat-x"]["by"]) == ("make it fast", "claude-1")
     done = imi("intent", "--done", cwd=feat.path)
     assert done.out == "done: make it fast\n"
     assert log(feat, "intent").data["notes"] == [], "an earlier one does not come back"

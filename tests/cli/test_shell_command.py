@@ -16,6 +16,7 @@ from imi_monitor import actions
 from imi_monitor.cli import shell_command, shell_completion
 from imi_monitor.model.text import safe
 from tests.helpers import ROOT, Repo, imi
+from tests.ui.pty_kit import Terminal
 
 SHELLS = ("bash", "zsh", "fish")
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -261,3 +262,29 @@ def test_the_function_makes_a_file_for_verbs_that_return_a_path_only() -> None:
     words = set(shell_command.words_without_path())
     assert {"claim", "release", "list", "status", "watch", "types", "help"} <= words
     assert not {"feat", "add", "review", "pr", "go", "trunk", "remove", "close", "undo", "trash", "rename"} & words
+
+
+def test_a_terminal_that_opens_is_asked_once_what_it_is_for(shell: str, repo: Repo, tmp_path: Path) -> None:  # S2.23
+    (tmp_path / "bin").mkdir()
+    init, command = tmp_path / "init", tmp_path / "bin" / "imi"
+    init.write_text(imi("shell-init", shell, "--ask").out)
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -m imi_monitor "$@"\n'
+    )
+    command.chmod(0o755)
+    plain = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
+    env = {"PATH": f"{command.parent}:{os.environ['PATH']}", "TMUX": "", "ZELLIJ_SESSION_NAME": ""}
+    with Terminal([shell, *plain, "-i"], cwd=repo.path, env=env) as terminal:
+        terminal.send(f"source {init}\r".encode())
+        terminal.until(b"what is to be achieved in this terminal?")
+        terminal.send(b"make it work\r")
+        terminal.until(b"intent of app: make it work")
+        terminal.send(b"imi context open; echo again\r")
+        terminal.until(lambda: terminal.output.count(b"again") >= 2)
+        assert terminal.output.count(b"what is to be achieved") == 1, "the terminal has its intent"
+    assert "make it work" in imi("intent", cwd=repo.path).out
+
+
+def test_without_a_terminal_nothing_is_asked(repo: Repo) -> None:
+    done = imi("context", "open", cwd=repo.path)
+    assert (done.code, done.out, done.err) == (0, "", "")

@@ -7,11 +7,13 @@ import gc
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from imi_monitor.links import redis_link, redis_url
+from imi_monitor.links.context_store import ContextStore, SharedContext
 from imi_monitor.links.presence_keys import LIFETIME, TeamKeys
 from imi_monitor.links.presence_publisher import PresencePublisher
 from imi_monitor.links.presence_reader import PresenceReader
@@ -20,7 +22,7 @@ from imi_monitor.links.redis_link import FAULTS, RedisLink, RetryPause, ServerUn
 from imi_monitor.model.team_question import HomeAnswer, HomeQuestion
 from tests.helpers import ROOT
 from tests.limits import LIMIT
-from tests.redis_server import PROGRAM, RedisServer, free_port, running_server
+from tests.redis_server import RedisServer, ask_server, free_port, running_sentinel, running_server
 
 KEYS = TeamKeys("t")
 
@@ -28,8 +30,8 @@ KEYS = TeamKeys("t")
 class Pair:
     """A publisher of `one` and a reader, each retrying as the product does; `rows` is the truth."""
 
-    def __init__(self, server: RedisServer) -> None:
-        address = redis_url.parse(server.url)
+    def __init__(self, server: RedisServer, url: str = "") -> None:
+        address = redis_url.parse(url or server.url)
         self.link, self.read_link, self.blocking = (
             RedisLink(address),
             RedisLink(address),
@@ -352,19 +354,80 @@ def test_over_tls_the_server_is_verified(tmp_path: Path) -> None:
         run(test)
 
 
+def test_a_cluster_of_three_nodes_takes_the_keys_of_all_teams(tmp_path: Path) -> None:
+    """The keys of each team are on one node, and those of several teams on all of them."""
+    with ExitStack() as stack:
+        nodes = [
+            stack.enter_context(running_server(tmp_path / f"node-{n}", "--cluster-enabled", "yes")) for n in range(3)
+        ]
+        for number, (node, first) in enumerate(zip(nodes, (0, 5461, 10923), strict=True)):
+            node.run("CLUSTER", "ADDSLOTSRANGE", str(first), str((5460, 10922, 16383)[number]))
+            node.run("CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
+            node.run("CLUSTER", "MEET", "127.0.0.1", str(nodes[0].port))
+
+        async def test() -> None:
+            while not all("cluster_state:ok" in node.run("CLUSTER", "INFO") for node in nodes):
+                await asyncio.sleep(0.02)
+            address = redis_url.parse(f"redis+cluster://127.0.0.1:{nodes[1].port}")
+            link, blocking = RedisLink(address), RedisLink(address, blocking=True)
+            await link.check_server()
+            for team in ("t", "red", "green", "blue"):
+                keys = TeamKeys(team)
+                publisher = PresencePublisher(link, keys, "one", "m", lambda: "a")
+                reader = PresenceReader(link, blocking, keys)
+                await publisher.publish({"w:a": team})
+                await reader.follow()
+                await publisher.publish({"w:a": "2"})
+                await reader.follow()
+                assert reader.homes["one"].fields == {"w:a": "2"}
+            await ask_and_answer(link, blocking)
+            store = ContextStore(link, "")
+            for number in range(6):
+                shared = SharedContext(f"c{number}", {"intent": "x"}, ("{}",), "x", 60)
+                assert await store.put(shared) is None
+            assert {one.name for one in await store.list_entries()} >= {f"session:c{number}" for number in range(6)}
+            await link.close()
+            await blocking.close()
+
+        run(test)
+        assert all(int(node.run("DBSIZE").lstrip(":")) > 0 for node in nodes)
+
+
+def test_after_a_fail_over_the_home_is_published_on_the_new_primary(tmp_path: Path, redis_server: RedisServer) -> None:
+    """Real Sentinels watch a primary and its replica; the primary is killed while a home publishes and another reads."""
+    with ExitStack() as stack:
+        options = ("--replicaof", f"127.0.0.1 {redis_server.port}")
+        replica = stack.enter_context(running_server(tmp_path / "replica", *options))
+        ports = [
+            stack.enter_context(running_sentinel(tmp_path / f"s{n}", redis_server.port, quorum=2)) for n in range(3)
+        ]
+
+        async def test() -> None:
+            while "master_link_status:up" not in replica.run("INFO", "replication"):
+                await asyncio.sleep(0.02)
+            while not all(map(knows_all, ports)):
+                await asyncio.sleep(0.05)
+            places = ",".join(f"127.0.0.1:{port}" for port in ports)
+            async with Pair(redis_server, f"redis+sentinel://{places}/team/0") as pair:
+                await pair.equal()
+                redis_server.kill()
+                pair.rows = {"w:a": "after", "w:d": "new"}
+                await pair.equal()
+                assert pair.faults > 0
+
+        run(test)
+        assert "role:master" in replica.run("INFO", "replication")
+        assert "w:d" in replica.run("HGETALL", KEYS.home("one"))
+
+
+def knows_all(port: int) -> bool:
+    """Whether this Sentinel knows the replica and the two other Sentinels."""
+    words = ask_server(port, "SENTINEL", "MASTER", "team").split()
+    return [words[words.index(name) + 2] for name in ("num-slaves", "num-other-sentinels")] == ["1", "2"]
+
+
 def test_sentinel_names_the_primary(tmp_path: Path, redis_server: RedisServer) -> None:
-    port = free_port()
-    folder = tmp_path / "sentinel"
-    folder.mkdir()
-    config = folder / "sentinel.conf"
-    config.write_text(
-        f"port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor team 127.0.0.1 {redis_server.port} 1\n"
-    )
-    assert PROGRAM is not None
-    process = subprocess.Popen(
-        [PROGRAM, str(config), "--sentinel"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
+    with running_sentinel(tmp_path / "sentinel", redis_server.port, quorum=1) as port:
 
         async def test() -> None:
             async with asyncio.timeout(LIMIT):
@@ -385,6 +448,3 @@ def test_sentinel_names_the_primary(tmp_path: Path, redis_server: RedisServer) -
 
         run(test)
         assert "w:a" in redis_server.run("HGETALL", KEYS.home("one"))
-    finally:
-        process.kill()
-        process.wait(LIMIT)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from imi_monitor.model.home import PROTOCOL, HomeDescription
 from imi_monitor.model.home_rows import RowEncoder, describe
 from imi_monitor.model.home_states import HomeStates, PublishedRows
-from imi_monitor.model.snapshot import Snapshot, SourceHealth
+from imi_monitor.model.snapshot import RegistryEvent, Snapshot, SourceHealth
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.sample_snapshots import HOST, REPO, ago, change, claim, files, git, snapshot, tree
 
@@ -51,7 +51,7 @@ def team() -> Snapshot:
     )
     silent = snapshot([tree("devops-ci", "devops"), tree("feat-search", claim=claim("feat-search", "claude-3"))])
     gone = snapshot([tree("fix-cache", "fix")])
-    return with_homes(
+    world = with_homes(
         here,
         [
             published(there, "1f3a", "build-1", "bo"),
@@ -59,6 +59,12 @@ def team() -> Snapshot:
             published(gone, "3f3a", HOST, "cy", None),
         ],
     )
+    events = (
+        RegistryEvent(11, "worktree.claimed", ago(1500), SHOP, "feat-api", "claude-7", "{}", "build-1"),
+        RegistryEvent(4, "worktree.created", ago(700), SHOP, "feat-search", "claude-3", "{}", "ci-runner"),
+        RegistryEvent(12, "worktree.claimed", ago(60), SHOP, "fix-login", "codex-2", '{"task": "T-9"}', "build-1"),
+    )
+    return replace(world, team_events=events)
 
 
 def large_team(homes: int = 20) -> Snapshot:

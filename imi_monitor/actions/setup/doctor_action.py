@@ -226,6 +226,11 @@ _SHARED = {
     "prompts": "to PostgreSQL also the last prompt and message of each session",
 }
 
+_SHARED_OF_TERMINALS = (
+    "intents and milestones with their artifacts, the host, names of sessions, tabs, programs and last folders;"
+    " no whole paths, no command lines"
+)
+
 
 def _redis(settings: Settings) -> list[CheckResult]:
     try:
@@ -239,6 +244,7 @@ def _redis(settings: Settings) -> list[CheckResult]:
     return [
         warn("redis", f"{address.shown} {problem}", advice) if problem else ok("redis", f"{address.shown} answers"),
         ok("team", f"{settings.text('team.name')} gets, redacted: {'; '.join(_SHARED[level] for level in levels)}"),
+        ok("terminals", f"the team gets, redacted: {_SHARED_OF_TERMINALS}"),
     ]
 
 

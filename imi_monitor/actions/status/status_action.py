@@ -162,8 +162,21 @@ def status(
     statuses = [*status_reader.read_states(context, selected, only, unread_seconds=unread_seconds), *others]
     lines = worktree_table.status_table(statuses, terminal_width(), times.now()) or [_EMPTY]
     failed = sum(one.error is not None for one in statuses)
-    rows = _with_last_commands(context, _with_agents(context, [one.data() for one in statuses]))
+    rows = _with_intents(context, [one.data() for one in statuses])
+    rows = _with_last_commands(context, _with_agents(context, rows))
     return Outcome(lines, {"worktrees": rows, "count": len(statuses), "failed": failed}, warnings=warnings)
+
+
+def _with_intents(context: Context, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows of this home with the present intent of each worktree; null without one."""
+    from imi_monitor.fast.frozen_dataclass import asdict
+    from imi_monitor.store import notes
+
+    found = {key: asdict(intent) for key, intent in db.read(context.connection, notes.list_intents)}
+    return [
+        {**row, "intent": found.get((str(row["repo"]), str(row["worktree_name"])))} if row["host"] is None else row
+        for row in rows
+    ]
 
 
 def _with_agents(context: Context, rows: list[dict[str, object]]) -> list[dict[str, object]]:
