@@ -132,7 +132,7 @@ def test_a_note_costs_its_caller_one_transaction(repo: Repo, tmux: RunTmux) -> N
     assert min(took) < min(base) + 0.05, (took, base)
 
 
-def test_the_teams_redis_has_intent_milestones_and_panes(  # S2.25 S2.46 S2.47
+def test_the_teams_redis_has_intent_milestones_and_panes(  # S2.19 S2.25 S2.46 S2.47
     repo: Repo, tmux: RunTmux, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IMI_REDIS_URL", redis_server.url)
