@@ -142,9 +142,18 @@ def _notes(folder: Path) -> Iterator[Row]:
     app = str(folder / "app")
     process(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"], cwd=app)
     process([IMI, "claim", "app", "--agent", "a"], cwd=app)
-    note, beat = interleaved(
+    tmux = shutil.which("tmux")
+    if tmux is not None:  # then the panes are recorded as well, by a process that the caller does not wait for
+        socket_path = str(folder / "tmux")
+        process([tmux, "-S", socket_path, "-f", "/dev/null", "new-session", "-d"], cwd=app)
+        told = [tmux, "-S", socket_path, "display-message", "-p", "#{socket_path},#{pid},0 #{pane_id}"]
+        os.environ["TMUX"], os.environ["TMUX_PANE"] = subprocess.check_output(told, text=True).split()
+    note, beat, _ = interleaved(
         15,
         lambda: process([IMI, "milestone", "done", "--agent", "a"], cwd=app),
         lambda: process([IMI, "heartbeat", "app", "--agent", "a"], cwd=app),
+        lambda: time.sleep(0.5),  # until the panes are recorded: the next caller is not behind that process
     )
+    if tmux is not None:
+        process([tmux, "-S", socket_path, "kill-server"])
     yield Row("imi milestone beyond imi heartbeat", note - beat, "ms", budget=10.0)

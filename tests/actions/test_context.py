@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,21 +115,23 @@ def test_secrets_in_command_lines_are_not_kept(repo: Repo, tmux: RunTmux) -> Non
     assert "1234" not in imi("context", cwd=repo.path).out
 
 
-def test_a_note_costs_its_caller_one_transaction(repo: Repo, tmux: RunTmux) -> None:  # S2.55
-    """The panes are recorded by another process, which the caller does not wait for."""
-    imi("claims", cwd=repo.path)
-    imi("intent", "first", cwd=repo.path)
-    took = []
-    for number in range(5):
-        began = time.perf_counter()
-        assert imi("milestone", f"step {number}", cwd=repo.path).code == 0
-        took.append(time.perf_counter() - began)
-    base = []
-    for _ in range(5):
-        began = time.perf_counter()
-        imi("heartbeat", "nothing", cwd=repo.path)
-        base.append(time.perf_counter() - began)
-    assert min(took) < min(base) + 0.05, (took, base)
+def test_a_note_does_not_wait_for_the_panes(  # S2.55
+    repo: Repo, tmux: RunTmux, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process records them, also when the multiplexer hangs meanwhile; `bench/team.py` measures the caller."""
+    may_go_on, program = tmp_path / "go", tmp_path / "bin" / "tmux"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nwhile [ ! -e "{may_go_on}" ]; do sleep 0.05; done\nexec "{shutil.which("tmux")}" "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert imi("milestone", "it compiles", cwd=repo.path).code == 0
+    found = imi("context", "show", "--json", cwd=repo.path).data["context"]
+    assert found["notes"][0]["text"] == "it compiles" and found["panes"] is None
+    may_go_on.touch()
+    assert imi("milestone", "it runs", cwd=repo.path).code == 0  # the first process may have given up meanwhile
+    wait_for(lambda: imi("context", "show", "--json", cwd=repo.path).data["context"]["panes"] == 1)
 
 
 def test_the_teams_redis_has_intent_milestones_and_panes(  # S2.19 S2.25 S2.46 S2.47

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from imi_monitor.actions.notes import terminal_context
 from imi_monitor.actions.setup.layout_action import LAYOUTS
 from imi_monitor.fast.frozen_dataclass import replace
+from imi_monitor.model.terminal_layout import LayoutPane, LayoutTab, TerminalLayout
 from imi_monitor.mux import multiplexer, zellij_layout
 from imi_monitor.mux.tab_states import tab_states
+from tests.limits import LIMIT
 from tests.mux.test_multiplexer import agent_at
-from tests.mux.zellij_kit import MISSING, WHY, ZellijSession, touch, zellij_session
+from tests.mux.zellij_kit import MISSING, WHY, ZellijSession, servers, touch, zellij_session
+from tests.ui.pty_kit import Terminal
 
 pytestmark = pytest.mark.skipif(MISSING, reason=WHY)
 
@@ -142,3 +151,66 @@ def test_tabs_and_panes_are_captured_and_built_again_with_programs_held(zellij: 
         [pane.rectangle[2] for pane in work.panes], abs=2
     )
     assert not any(pane.command for pane in made.panes)
+
+
+def named(session: str, *words: str) -> list[dict[str, Any]]:
+    """What another session than the test's own lists; it answers with nothing while it starts."""
+    argv = ["zellij", "--session", session, "action", *words, "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=LIMIT)
+    return json.loads(done.stdout) if done.stdout.startswith("[") else []
+
+
+def panes_of(session: str) -> list[dict[str, Any]]:
+    return [pane for pane in named(session, "list-panes", "--all") if not pane["is_plugin"]]
+
+
+def layout_of(session: str, folder: Path) -> TerminalLayout:
+    panes = (
+        LayoutPane(str(folder), "", "", "", True, (0, 1, 70, 38)),
+        LayoutPane(str(folder), "sleep", "sleep 300", "", False, (70, 1, 70, 38)),
+    )
+    return TerminalLayout("zellij", session, (LayoutTab("work", True, panes), LayoutTab("other", False, panes[:1])))
+
+
+def test_a_session_that_is_gone_is_started_from_its_layout(zellij: ZellijSession, tmp_path: Path) -> None:
+    """Zellij does not list it any more, so its tabs are built in the background; then a terminal attaches to it."""
+    layout = layout_of("two", tmp_path)
+    assert not zellij_layout.can_resurrect("two")
+    argv = terminal_context.reopen(layout)
+    assert argv[1:] == ["attach", "two"]
+    zellij.until(lambda: [tab["name"] for tab in named("two", "list-tabs")] == ["work", "other"])
+    zellij.until(lambda: len(panes_of("two")) == 3)
+    held = [pane for pane in panes_of("two") if pane["is_held"]]
+    assert len(held) == 1 and "sleep" in str(held[0]["terminal_command"]), "it waits behind Enter"
+    with Terminal(argv, cwd=tmp_path, size=(140, 40)) as terminal:
+        terminal.until(b"work")
+
+
+def test_zellij_itself_brings_back_what_it_still_lists(zellij: ZellijSession, tmp_path: Path) -> None:
+    config = Path.home() / ".config" / "zellij" / "config.kdl"
+    config.write_text(config.read_text().replace("session_serialization false", "session_serialization true"))
+    zellij_layout.start_session(layout_of("three", tmp_path), "three")
+    zellij.until(lambda: len(panes_of("three")) == 3)
+    before = {
+        pid
+        for pid in servers(zellij.sockets)
+        if f"{zellij.sockets}" in cmdline(pid) and cmdline(pid).endswith("/three")
+    }
+    assert len(before) == 1
+    subprocess.run(["zellij", "--session", "three", "action", "save-session"], check=True, timeout=LIMIT)
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    zellij.until(lambda: zellij_layout.can_resurrect("three"))
+    argv = terminal_context.reopen(layout_of("three", tmp_path))
+    assert argv[1:] == ["attach", "three"] and not before & set(servers(zellij.sockets)), "nothing is built by imi"
+    with Terminal(argv, cwd=tmp_path, size=(140, 40)) as terminal:
+        terminal.until(b"work")
+        zellij.until(lambda: len(panes_of("three")) == 3)
+        assert any(pane["is_held"] for pane in panes_of("three")), "its programs wait behind Enter"
+
+
+def cmdline(pid: int) -> str:
+    try:
+        return Path("/proc", str(pid), "cmdline").read_bytes().decode(errors="replace").rstrip("\0")
+    except OSError:
+        return ""

@@ -70,7 +70,7 @@ class ZellijSession:
         return self.ask("dump-screen", "--pane-id", f"terminal_{pane}")
 
     def kill_server(self) -> None:
-        for pid in _servers(self.sockets):
+        for pid in servers(self.sockets):
             os.kill(pid, signal.SIGKILL)
 
     def until(self, true: Callable[[], object]) -> None:
@@ -84,7 +84,7 @@ def wait_until(true: Callable[[], object], about: Callable[[], str] = str) -> No
         time.sleep(0.02)
 
 
-def _servers(sockets: str) -> list[int]:
+def servers(sockets: str) -> list[int]:
     found = []
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError):
@@ -134,14 +134,14 @@ def zellij_session(
                 wait_until(lambda: session.ask("list-panes", "--all").strip(), lambda: terminal.text[-2000:])
                 yield session
             finally:
-                for pid in _servers(sockets):
+                for pid in servers(sockets):
                     os.kill(pid, signal.SIGTERM)
-                _end_servers(sockets)
+                _endservers(sockets)
 
 
-def _end_servers(sockets: str) -> None:
+def _endservers(sockets: str) -> None:
     end = time.monotonic() + 5
-    while found := _servers(sockets):
+    while found := servers(sockets):
         if time.monotonic() > end:
             for pid in found:
                 os.kill(pid, signal.SIGKILL)
