@@ -6,6 +6,7 @@ import asyncio
 import os
 import shlex
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -83,11 +84,12 @@ def test_a_home_of_twenty_is_cut_off_and_comes_back(
 
         def shown(width: int, wanted: str) -> str:
             tmux("resize-window", "-t", "lead", "-x", str(width), "-y", "50")
-            texts = [""]
+            texts = ["", ""]
 
             def there() -> bool:
-                texts[0] = tmux("capture-pane", "-p", "-t", "lead")
-                return wanted in texts[0]
+                time.sleep(0.3)  # it is painted anew for the width
+                texts[:] = tmux("capture-pane", "-p", "-t", "lead"), texts[0]
+                return wanted in texts[0] and texts[0] == texts[1]
 
             with suppress(AssertionError):
                 wait_for(there, 60)
