@@ -9,12 +9,21 @@ import asyncio
 import os
 
 from imi_monitor import paths
+from imi_monitor.config import WATCHED_FOLDERS
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.operator_log import TOOLS
 from imi_monitor.model.text import safe
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 
 _SECONDS = 5.0
 _MOST_STAMPS = 2000
+_MOST_FOLDERS = 100
+_BELOW = (
+    ("AGENT_RUN_WORKSPACES",),
+    (".compound-state",),
+    ("logs", "running-jobs"),
+    *(("agents", tool) for tool in TOOLS),
+)
 
 
 class AutoWatch(Source):
@@ -42,7 +51,7 @@ class AutoWatch(Source):
     def _refresh(self) -> str | None:
         """Read what has changed; returns what cannot be read. Runs in a thread."""
         listed = os.path.exists(os.path.join(paths.data_dir(), "watched.json"))
-        if self._stamps is None and not listed and not self._settings.texts("watch.folders"):
+        if self._stamps is None and not listed and not any(map(self._settings.texts, WATCHED_FOLDERS)):
             return None
         from imi_monitor.actions.board import watched_workspaces
         from imi_monitor.actions.context import Context
@@ -59,17 +68,30 @@ class AutoWatch(Source):
 
 
 def _stamps_of(folder: str) -> tuple[tuple[str, int], ...]:
-    """The moments of change of a workspace's folders and databases, two levels down."""
+    """When a workspace's folders, files and databases changed: files that are written in place do not change their folder."""
     found: list[tuple[str, int]] = []
-    for base in (folder, os.path.join(folder, "AGENT_RUN_WORKSPACES"), os.path.join(folder, ".compound-state")):
-        try:
-            with os.scandir(base) as entries:
-                for entry in entries:
-                    if len(found) < _MOST_STAMPS:
-                        found.append((entry.path, entry.stat(follow_symlinks=False).st_mtime_ns))
-        except OSError:
-            continue
+    folders: list[tuple[int, str]] = []
+    for base in (folder, *(os.path.join(folder, *one) for one in _BELOW)):
+        folders += _add_stamps(base, found)
+    for _, inner in sorted(folders, reverse=True)[:_MOST_FOLDERS]:
+        _add_stamps(inner, found)
     return tuple(sorted(found))
+
+
+def _add_stamps(base: str, found: list[tuple[str, int]]) -> list[tuple[int, str]]:
+    """Add the entries of a folder; returns the folders in it, each with the moment of its change."""
+    folders = []
+    try:
+        with os.scandir(base) as entries:
+            for entry in entries:
+                changed = entry.stat(follow_symlinks=False).st_mtime_ns
+                if len(found) < _MOST_STAMPS:
+                    found.append((entry.path, changed))
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((changed, entry.path))
+    except OSError:
+        return []
+    return folders
 
 
 def make_source(context: SourceContext) -> AutoWatch:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from imi_monitor.model.own_command import OwnCommand
 
+WATCHED_FOLDERS = ("watch.folders", "watch.runs", "watch.services", "watch.contained")
+
 # key: (default, environment variable, description). The type of the default is the type of the value.
 KEYS: dict[str, tuple[object, str, str]] = {
     "registry.path": ("", "IMI_DATABASE_PATH", "the registry's file; empty: ~/.config/iMi/iMi.db"),
@@ -73,8 +75,11 @@ KEYS: dict[str, tuple[object, str, str]] = {
     "watch.folders": (
         [],
         "",
-        "workspaces of universal_agent and be-agents-service to show, beside those of `imi workspace watch`",
+        "workspaces of other programs to show, of any kind that imi knows, beside those of `imi workspace watch`",
     ),
+    "watch.runs": ([], "", "the same, for folders of universal_agent"),
+    "watch.services": ([], "", "the same, for folders of be-agents-service and Big 3"),
+    "watch.contained": ([], "", "the same, for shared folders of Denker's agents"),
     "runs.keep_days": (
         30,
         "",

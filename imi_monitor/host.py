@@ -94,6 +94,13 @@ def start_time(pid: int) -> str | None:
     return start_time_and_suspension(pid)[0]
 
 
+def start_moment(started: str) -> float | None:
+    """The seconds since 1970 of a `start_time`; None where the system gives it in another form."""
+    if not _LINUX or not started.isdecimal():
+        return None
+    return time.time() - uptime() + int(started) / os.sysconf("SC_CLK_TCK")
+
+
 def start_time_and_suspension(pid: int) -> tuple[str | None, bool]:
     """Return (`start_time`, whether it is suspended) of a process with one read."""
     state, started = _read_stat(pid)

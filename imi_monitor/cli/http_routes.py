@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.history import session_timeline, sessions_action
+from imi_monitor.actions.runs import foreign_log
 from imi_monitor.actions.runs.logs_action import OutputReader
 from imi_monitor.cli.loopback_server import EVENTS, JSON, TEXT, RouteAnswer, failure
 from imi_monitor.model.errors import ImiError, Refused
@@ -72,7 +73,14 @@ def _rows(open_context: Callable[[], Context], view: str, order: str, given: Map
 def _log(open_context: Callable[[], Context], ident: str, given: Mapping[str, str]) -> RouteAnswer:
     if ident.startswith(_SESSION):
         return _batch_log(open_context, ident)
-    row = _find_run(open_context, ident)
+    try:
+        row = _find_run(open_context, ident)
+    except Refused:
+        with open_context() as context:
+            path = foreign_log.find(context, ident)
+        if path is None:
+            raise
+        return RouteAnswer(200, TEXT, _joined(foreign_log.last_lines(path, _LINES)))
     reader = OutputReader(row)
     lines = [line for one in reader.read() for line in log_text.entry_lines(one)][-_LINES:]
     first = _joined(lines)

@@ -7,12 +7,12 @@ because old records are read after new ones.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
-from imi_monitor.model.session_record import SessionRecord, ToolCallRecord, WrittenFile
+from imi_monitor.model.session_record import SessionRecord, StreamEntry, ToolCallRecord, WrittenFile
 
 _IDS_PER_QUERY = 500  # values per query
 
@@ -76,16 +76,27 @@ class CallRow:
 
 
 def add_record(connection: sqlite3.Connection, session: int, record: SessionRecord) -> None:
+    add_acts(connection, session, record.entries, record.calls, record.files)
+
+
+def add_acts(
+    connection: sqlite3.Connection,
+    session: int,
+    entries: Iterable[StreamEntry],
+    calls: Iterable[ToolCallRecord],
+    files: Iterable[WrittenFile],
+) -> None:
+    """Add entries, tool calls and files; those that exist stay, and a call gets its end."""
     connection.executemany(
         _ADD_EVENT,
         [
             (session, one.id, one.type, one.kind, one.at, one.status, one.call, one.text, json_writer.dumps(one.data))
-            for one in record.entries
+            for one in entries
         ],
     )
-    for call in record.calls:
+    for call in calls:
         _add_call(connection, session, call)
-    for file in record.files:
+    for file in files:
         _add_file(connection, session, file)
 
 

@@ -6,7 +6,8 @@ from imi_monitor import host
 from imi_monitor.fast import json_writer
 from imi_monitor.model import board, session_record, times
 from imi_monitor.model.agent import STATES, UNKNOWN
-from imi_monitor.store import agents, item_moves, items, pull_requests, worktrees
+from imi_monitor.model.session_record import StreamEntry
+from imi_monitor.store import agents, item_moves, items, pull_requests, session_events, worktrees
 from imi_monitor.store.items import ItemRow
 
 TYPE_CHECKING = False
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping
 
+    from imi_monitor.model.foreign_run import ForeignRun, ForeignTask
     from imi_monitor.model.state_file import AgentState, SessionFiles
     from imi_monitor.store.runs import RunRow
 
@@ -214,6 +216,44 @@ def _own_item(given: Mapping[str, object]) -> dict[str, object] | None:
     needed = ("id", "title", "status", "priority", "created_at", "updated_at")
     known = values["status"] in board.STATUSES and values["priority"] in board.PRIORITIES
     return values if known and all(values[name] is not None for name in needed) else None
+
+
+def store_task(connection: sqlite3.Connection, run: ForeignRun, one: ForeignTask) -> int:
+    """The task of a foreign agent as an item; returns whether it is new or has changed."""
+    new = items.NewItem(
+        title=text(one.title, 300) or one.ident,
+        status=one.status,
+        batch=None,
+        external_id=text(one.ident, 300),
+        agent_id=text(run.agent, 200),
+        repo_name=None,
+    )
+    known, added = items.add(connection, new)
+    over = one.status in (board.COMPLETED, board.FAILED, board.CANCELLED)
+    ends = {"started_at": one.started_at, "ended_at": one.updated_at if over else None, "error": text(one.error)}
+    ends |= {"session_id": text(run.ident, 250), "status": one.status}
+    if not added and all(getattr(known, name) == value for name, value in ends.items()):
+        return 0
+    item_moves.put(connection, known.id, {**ends, "updated_at": times.stamp()})
+    return 1
+
+
+def store_acts(connection: sqlite3.Connection, host_name: str, run: ForeignRun) -> None:
+    """The tool calls of a foreign session, each with its events, and its files; what is known is brought up to date."""
+    if not run.calls and not run.files:
+        return
+    found = (host_name, text(run.ident, 250))
+    row = connection.execute("SELECT seq FROM sessions WHERE host = ? AND id = ?", found).fetchone()
+    if row is None:
+        return
+    entries = []
+    for call in run.calls:
+        at = call.started_at or call.finished_at or times.stamp()
+        entries.append(StreamEntry(f"{call.id}:start", "tool_started", "tool_started", at, call=call.id))
+        if call.finished_at is not None:
+            end = f"{call.id}:end"
+            entries.append(StreamEntry(end, "tool_finished", "tool_finished", call.finished_at, call=call.id))
+    session_events.add_acts(connection, row[0], entries, run.calls, run.files)
 
 
 def _store_foreign_item(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.board.watched_workspaces import WatchedWorkspace
     from imi_monitor.actions.context import Context
 
-_FOLDER = Argument("folder", "a folder of universal_agent or be-agents-service")
+_FOLDER = Argument("folder", "a folder of universal_agent, be-agents-service, Big 3 or Denker")
 
 
 class WatchWorkspaceAction(Action):
@@ -23,8 +23,10 @@ class WatchWorkspaceAction(Action):
     group = "Board"
     label = "Watch a workspace"
     help = "show the runs, sessions and items of another program's workspace, without writing there"
-    more = """Known: universal_agent (AGENT_RUN_WORKSPACES, runtime_state.db) and be-agents-service (.compound-state,
-    agent-service.db). They are in `imi sessions --all`, on the board, and in `imi query`; a dashboard follows them."""
+    more = """Known: universal_agent (AGENT_RUN_WORKSPACES, runtime_state.db), be-agents-service (.compound-state,
+    agent-service.db, logs/running-jobs), Big 3 (agents/*/registry.json) and Denker (workspace_metadata.json). They are in
+    `imi sessions --all`, on the board, and in `imi query`; `imi logs SESSION` shows their logs, `imi session show` their
+    tool calls and files. A dashboard follows them."""
     arguments = (_FOLDER,)
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -33,7 +35,8 @@ class WatchWorkspaceAction(Action):
             raise Refused(f"there is no folder {safe(folder, 300)}", code="no-folder")
         if watched_workspaces.kind_of(folder) is None:
             raise Refused(
-                f"{safe(folder, 300)} is no workspace that imi knows: it has neither AGENT_RUN_WORKSPACES nor .compound-state",
+                f"{safe(folder, 300)} is no workspace that imi knows: it has no AGENT_RUN_WORKSPACES,"
+                " .compound-state, agents/*/registry.json or workspace_metadata.json",
                 code="unknown",
             )
         known = watched_workspaces.list_watched()

@@ -1,21 +1,23 @@
 """Workspaces of other programs that imi watches: read without writing a byte there, recorded as sessions and items here.
 
-be-agents-service: `.compound-state/session-*/` and `agent-service.db`. universal_agent: `AGENT_RUN_WORKSPACES` with its run
-folders and `runtime_state.db`.
+be-agents-service: `.compound-state/session-*/`, `agent-service.db`, and the jobs with their logs. universal_agent:
+`AGENT_RUN_WORKSPACES` with its run folders, and `runtime_state.db` with their tool calls. Big 3: the registries of its agents
+with their operator logs. Denker: the registry of the files that its agents share.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import stat
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from imi_monitor import host, paths
+from imi_monitor.actions.board import big3_registries, denker_folder, foreign_files, service_jobs
+from imi_monitor.config import WATCHED_FOLDERS
 from imi_monitor.model import foreign_run, state_file, times
 from imi_monitor.model.errors import ImiError, RegistryError
-from imi_monitor.model.foreign_run import ForeignRun
+from imi_monitor.model.foreign_run import UNIVERSAL_AGENT, ForeignRun
 from imi_monitor.model.state_file import AgentState, SessionFiles
 from imi_monitor.store import db, query, state_rows
 
@@ -25,14 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from imi_monitor.config import Settings
+    from imi_monitor.model.session_record import ToolCallRecord
 
-BE_AGENTS, UNIVERSAL_AGENT = "be-agents-service", "universal_agent"
+BE_AGENTS, BIG3, DENKER = "be-agents-service", "big3", "denker"
 _SERVICE_DB, _RUNTIME_DB = "agent-service.db", "runtime_state.db"
 _WORKSPACES = "AGENT_RUN_WORKSPACES"
 _LOGS = ("run.log", os.path.join("workbench_activity", "log.txt"))
 _ABOUT = ("mission.json", "run_manifest.json", "session_policy.json")
-_MOST_BYTES = 256 << 10
 _MOST_RUNS = 500
+_KNOWN_NAMES = (_WORKSPACES, _RUNTIME_DB, _SERVICE_DB, state_file.FOLDER, service_jobs.FOLDER)
+_CALLS = "SELECT * FROM tool_calls ORDER BY created_at DESC LIMIT 5000"
 _LIMITS = query.QueryLimits(seconds=5.0, rows=5000)
 
 
@@ -67,7 +71,7 @@ def list_watched(configured: Iterable[str] = ()) -> list[str]:
 
 def configured(settings: Settings) -> list[str]:
     """The folders that the settings name."""
-    return settings.texts("watch.folders")
+    return [folder for name in WATCHED_FOLDERS for folder in settings.texts(name)]
 
 
 def store_watched(folders: list[str]) -> None:
@@ -81,12 +85,14 @@ def store_watched(folders: list[str]) -> None:
 
 def kind_of(folder: str) -> str | None:
     """Whose workspace a folder is; None if it is none that imi knows."""
-    has = {name for name in (_WORKSPACES, _RUNTIME_DB, _SERVICE_DB, state_file.FOLDER) if _exists(folder, name)}
+    has = {name for name in _KNOWN_NAMES if _exists(folder, name)}
     if {_WORKSPACES, _RUNTIME_DB} & has or os.path.basename(folder) == _WORKSPACES:
         return UNIVERSAL_AGENT
-    if {_SERVICE_DB, state_file.FOLDER} & has or os.path.basename(folder) == state_file.FOLDER:
+    if {_SERVICE_DB, state_file.FOLDER, service_jobs.FOLDER} & has or os.path.basename(folder) == state_file.FOLDER:
         return BE_AGENTS
-    return None
+    if _exists(folder, denker_folder.REGISTRY):
+        return DENKER
+    return BIG3 if big3_registries.find(folder) else None
 
 
 def _exists(folder: str, name: str) -> bool:
@@ -103,8 +109,15 @@ def read(folder: str) -> WatchedWorkspace:
         found.problems.append("the folder is gone")
     elif found.kind == BE_AGENTS:
         _read_service(found)
+        jobs, problems = service_jobs.read(found.folder)
+        found.runs += jobs
+        found.problems += problems
     elif found.kind == UNIVERSAL_AGENT:
         _read_runs(found)
+    elif found.kind == BIG3:
+        found.runs, found.problems = big3_registries.read(found.folder)
+    elif found.kind == DENKER:
+        found.runs, found.problems = denker_folder.read(found.folder)
     else:
         found.problems.append("it is no workspace that imi knows")
     return found
@@ -117,10 +130,14 @@ def _read_service(found: WatchedWorkspace) -> None:
         else os.path.join(found.folder, state_file.FOLDER)
     )
     names: set[str] = set()
-    for name in _names(base)[-_MOST_RUNS:]:
+    for name in foreign_files.list_names(base)[-_MOST_RUNS:]:
         folder = os.path.join(base, name)
         if name.startswith("session-") and os.path.isdir(folder):
-            texts = {one.removesuffix(".json"): text for one in _names(folder) if (text := _text(folder, one, ".json"))}
+            texts = {
+                one.removesuffix(".json"): text
+                for one in foreign_files.list_names(folder)
+                if (text := foreign_files.read_text(folder, one, ".json"))
+            }
             found.sessions.append(state_file.read_session(name, texts))
             found.problems += [f"{name}: {one}" for one in found.sessions[-1].problems]
             names.add(name)
@@ -179,10 +196,13 @@ def _service_rows(found: WatchedWorkspace, path: str) -> list[SessionFiles]:
 def _read_runs(found: WatchedWorkspace) -> None:
     base = found.folder if not _exists(found.folder, _WORKSPACES) else os.path.join(found.folder, _WORKSPACES)
     known: dict[str, dict[str, object]] = {}
+    calls: dict[str, list[ToolCallRecord]] = {}
     path = os.path.join(base, _RUNTIME_DB)
     if os.path.exists(path):
+        for call in _rows(found, path, _CALLS) if _has_calls(found, path) else []:
+            calls.setdefault(str(call["run_id"]), []).append(foreign_run.tool_call(call))
         known = {str(row.get("run_id")): row for row in _rows(found, path, "SELECT * FROM runs ORDER BY created_at")}
-    for name in [one for one in _names(base) if foreign_run.is_run(one)][-_MOST_RUNS:]:
+    for name in [one for one in foreign_files.list_names(base) if foreign_run.is_run(one)][-_MOST_RUNS:]:
         folder = os.path.join(base, name)
         if not os.path.isdir(folder) or os.path.islink(folder):
             continue
@@ -190,7 +210,7 @@ def _read_runs(found: WatchedWorkspace) -> None:
             (one for one in known.values() if name in str(one.get("run_spec_json"))), {}
         )
         known.pop(str(row.get("run_id")), None)
-        texts = {one: text for one in _ABOUT if (text := _text(folder, one, ""))}
+        texts = {one: text for one in _ABOUT if (text := foreign_files.read_text(folder, one))}
         logs = [os.path.join(folder, one) for one in _LOGS if os.path.isfile(os.path.join(folder, one))]
         found.runs.append(
             ForeignRun(
@@ -201,6 +221,7 @@ def _read_runs(found: WatchedWorkspace) -> None:
                 _moment(row.get("updated_at")) or _modified(folder),
                 foreign_run.prompt_in(texts) or (str(row["last_job_prompt"]) if row.get("last_job_prompt") else None),
                 logs[0] if logs else None,
+                calls=tuple(calls.get(str(row.get("run_id")), ())),
             )
         )
     for name, row in known.items():
@@ -208,26 +229,12 @@ def _read_runs(found: WatchedWorkspace) -> None:
         prompt = row.get("last_job_prompt")
         status = foreign_run.status_of(row.get("status"))
         begun = _moment(row.get("created_at"))
-        found.runs.append(ForeignRun(name, base, status, begun, at, str(prompt) if prompt else None, None))
+        told = str(prompt) if prompt else None
+        found.runs.append(ForeignRun(name, base, status, begun, at, told, None, calls=tuple(calls.get(name, ()))))
 
 
-def _names(folder: str) -> list[str]:
-    with suppress(OSError):
-        return sorted(os.listdir(folder))
-    return []
-
-
-def _text(folder: str, name: str, ending: str) -> str | None:
-    """The text of a small plain file; None for anything else."""
-    if name.startswith(".") or not name.endswith(ending):
-        return None
-    with suppress(OSError):
-        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as file:
-            info = os.fstat(handle)
-            if stat.S_ISREG(info.st_mode) and info.st_size <= _MOST_BYTES:
-                return file.read(_MOST_BYTES).decode("utf-8", "replace")
-    return None
+def _has_calls(found: WatchedWorkspace, path: str) -> bool:
+    return bool(_rows(found, path, "SELECT 1 FROM sqlite_master WHERE name = 'tool_calls'"))
 
 
 def _rows(found: WatchedWorkspace, path: str, sql: str) -> list[dict[str, object]]:
@@ -268,6 +275,8 @@ def record(connection: sqlite3.Connection, found: WatchedWorkspace) -> tuple[int
             items += done.items
         for run in found.runs:
             sessions += state_rows.store_session(inner, _row(run))
+            state_rows.store_acts(inner, host.hostname(), run)
+            items += sum(state_rows.store_task(inner, run, one) for one in run.tasks)
         return sessions, items
 
     return db.transact(connection, put)
@@ -276,12 +285,13 @@ def record(connection: sqlite3.Connection, found: WatchedWorkspace) -> tuple[int
 def _row(run: ForeignRun) -> dict[str, object]:
     over = run.status in foreign_run.OVER
     return {
-        "id": f"{UNIVERSAL_AGENT}:{state_rows.text(run.name, 200)}",
+        "id": state_rows.text(run.ident, 250),
         "host": host.hostname(),
-        "cli": UNIVERSAL_AGENT,
-        "agent_id": UNIVERSAL_AGENT,
+        "cli": run.program,
+        "agent_id": state_rows.text(run.agent, 200) or run.program,
         "status": run.status,
         "status_at": run.updated_at,
+        "detail": state_rows.text(run.problem),
         "cwd": state_rows.text(run.folder, 1000),
         "prompt": state_rows.text(run.prompt),
         "metadata": json.dumps({"folder": state_rows.text(run.folder, 1000), "log": state_rows.text(run.log, 1000)}),

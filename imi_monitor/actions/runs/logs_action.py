@@ -6,7 +6,7 @@ import os
 import time
 
 from imi_monitor.actions.action import Action, Option, Outcome
-from imi_monitor.actions.runs import run_lookup
+from imi_monitor.actions.runs import foreign_log, run_lookup
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.runs import job_log, launch_folder, log_text, providers, run_archive, run_folder
@@ -33,7 +33,8 @@ class LogsAction(Action):
     help = "show what a started agent said and did"
     more = (
         "> prompt, $ tool call, = its result, ? question, . end of a turn. --errors shows failures and what the program wrote to"
-        " its standard error, --path the file of its whole output, for grep and jq."
+        " its standard error, --path the file of its whole output, for grep and jq. A session of a watched workspace of another"
+        " program (`imi sessions`) shows its own log."
     )
     examples = (("imi logs 1b2c3d4e -f", "follow a run until it is over"),)
     arguments = (run_lookup.MAYBE_RUN,)
@@ -57,9 +58,18 @@ class LogsAction(Action):
         words = request.text("search")
         if words is not None:
             return _search(context, request, words)
-        row = run_lookup.find_run(context, request.text("name"))
-        folder = launch_folder.folder_of(row.id)
         limit = request.whole("limit") or _DEFAULT_LINES
+        try:
+            row = run_lookup.find_run(context, request.text("name"))
+        except Refused as refused:
+            path = foreign_log.find(context, request.text("name")) if refused.code == "no-run" else None
+            if path is None:
+                raise
+            if request.flag("path"):
+                context.emit(path, {"path": path})
+                return Outcome()
+            return foreign_log.show(context, path, limit, follow=request.flag("follow"))
+        folder = launch_folder.folder_of(row.id)
         if request.flag("path"):
             packed = row.archive or os.path.join(row.folder, run_folder.PACKED)
             path = folder.file("out") if os.path.exists(folder.path) else packed

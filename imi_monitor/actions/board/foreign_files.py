@@ -1,0 +1,67 @@
+"""Files of other programs, read without writing a byte: whole small ones, and the ends of logs."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+
+MOST_BYTES = 256 << 10
+
+
+def list_names(folder: str) -> list[str]:
+    """The sorted names in a folder; none if it cannot be read."""
+    with suppress(OSError):
+        return sorted(os.listdir(folder))
+    return []
+
+
+def read_text(folder: str, name: str, ending: str = "", most: int = MOST_BYTES) -> str | None:
+    """The text of a plain file that is not larger; None for anything else."""
+    if name.startswith(".") or not name.endswith(ending):
+        return None
+    with suppress(OSError):
+        handle = _open(os.path.join(folder, name))
+        with open(handle, "rb") as file:
+            info = os.fstat(handle)
+            if stat.S_ISREG(info.st_mode) and info.st_size <= most:
+                return file.read(most).decode("utf-8", "replace")
+    return None
+
+
+class LogTail:
+    """The lines of a growing log, from `most` bytes before its end; OSError if it is no plain file."""
+
+    def __init__(self, path: str, most: int) -> None:
+        self._path = path
+        handle = _open(path)
+        with open(handle, "rb"):
+            info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
+            raise OSError(f"{path} is no plain file")
+        self._position = max(0, info.st_size - most)
+        self._cut = self._position > 0  # the first line is a part of one
+        self._rest = b""
+
+    def read(self) -> list[str]:
+        """The whole lines since the last call; after a log was cut or replaced, from its beginning."""
+        with open(_open(self._path), "rb") as file:
+            if os.fstat(file.fileno()).st_size < self._position:
+                self._position, self._rest, self._cut = 0, b"", False
+            file.seek(self._position)
+            data = file.read()
+        self._position += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if self._cut and lines:
+            del lines[0]
+            self._cut = False
+        return [line.rstrip(b"\r").decode("utf-8", "replace") for line in lines]
+
+    def unfinished(self) -> str:
+        """What stands behind the last line end."""
+        return self._rest.decode("utf-8", "replace")
+
+
+def _open(path: str) -> int:
+    """A file that is no link; a pipe does not block."""
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
