@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 
-from imi_monitor.actions.board import foreign_files
+from imi_monitor.actions.board import workspace_files
 from imi_monitor.model import board, operator_log, times
 from imi_monitor.model.agent import COMPLETED, FAILED, PLANNING, RUNNING, UNKNOWN
 from imi_monitor.model.foreign_run import ForeignRun, ForeignTask
@@ -40,7 +40,7 @@ def read(folder: str) -> tuple[list[ForeignRun], list[str]]:
     found, problems = [], []
     for tool, place in find(folder):
         try:
-            text = foreign_files.read_text(place, REGISTRY)
+            text = workspace_files.read_text(place, REGISTRY)
             if text is None:
                 raise ValueError("it is no plain file, or too large")
             found += [_run(tool, place, one) for one in operator_log.read_registry(text)]
@@ -51,7 +51,7 @@ def read(folder: str) -> tuple[list[ForeignRun], list[str]]:
 
 def _run(tool: str, place: str, one: RegisteredAgent) -> ForeignRun:
     folder = os.path.join(place, one.name)
-    known = [(name, text) for name in one.logs if (text := foreign_files.read_text(folder, name, ".md", _MOST_LOG))]
+    known = [(name, text) for name in one.logs if (text := workspace_files.read_text(folder, name, ".md", _MOST_LOG))]
     tasks = [(name, operator_log.read_log(text)) for name, text in known]
     moments = [task.updated_at for _, task in tasks if task.updated_at]
     last = tasks[-1][1] if tasks else None

@@ -6,7 +6,7 @@ import json
 import os
 from datetime import UTC, datetime
 
-from imi_monitor.actions.board import foreign_files
+from imi_monitor.actions.board import workspace_files
 from imi_monitor.model import session_record, times
 from imi_monitor.model.agent import UNKNOWN
 from imi_monitor.model.foreign_run import ForeignRun
@@ -21,7 +21,7 @@ _MOST_BYTES = 4 << 20
 
 def read(folder: str) -> tuple[list[ForeignRun], list[str]]:
     """(the session of a shared folder, what cannot be read). Its times are local, without a zone."""
-    text = foreign_files.read_text(folder, REGISTRY, most=_MOST_BYTES)
+    text = workspace_files.read_text(folder, REGISTRY, most=_MOST_BYTES)
     try:
         found = json.loads(text or "")
     except (ValueError, RecursionError):

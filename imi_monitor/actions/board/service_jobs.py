@@ -12,7 +12,7 @@ import re
 from datetime import UTC, datetime
 
 from imi_monitor import host
-from imi_monitor.actions.board import foreign_files
+from imi_monitor.actions.board import workspace_files
 from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, DEAD, FAILED, RUNNING, UNKNOWN
 from imi_monitor.model.foreign_run import ForeignRun
@@ -28,8 +28,8 @@ _START_SECONDS = 10.0  # between the start of a process and the moment in the fi
 def read(folder: str) -> tuple[list[ForeignRun], list[str]]:
     """(the jobs of a workspace, what cannot be read)."""
     base, jobs, problems = os.path.join(folder, FOLDER), [], []
-    for name in [one for one in foreign_files.list_names(base) if one.endswith(".json")][-_MOST_JOBS:]:
-        text = foreign_files.read_text(base, name)
+    for name in [one for one in workspace_files.list_names(base) if one.endswith(".json")][-_MOST_JOBS:]:
+        text = workspace_files.read_text(base, name)
         try:
             about = json.loads(text or "")
             jobs.append(_job(base, name.removesuffix(".json"), about if isinstance(about, dict) else {}))
@@ -63,7 +63,7 @@ def _job(base: str, name: str, about: dict[str, object]) -> ForeignRun:
 def _ending(log: str) -> tuple[str, str | None] | None:
     """(status, problem) by the last line of the log; None while there is none."""
     try:
-        tail = foreign_files.LogTail(log, _TAIL)
+        tail = workspace_files.LogTail(log, _TAIL)
         lines = [*tail.read(), tail.unfinished()]
     except OSError:
         return None

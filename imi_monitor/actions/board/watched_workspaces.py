@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from imi_monitor import host, paths
-from imi_monitor.actions.board import big3_registries, denker_folder, foreign_files, service_jobs
+from imi_monitor.actions.board import big3_registries, denker_folder, service_jobs, workspace_files
 from imi_monitor.config import WATCHED_FOLDERS
 from imi_monitor.model import foreign_run, state_file, times
 from imi_monitor.model.errors import ImiError, RegistryError
@@ -130,13 +130,13 @@ def _read_service(found: WatchedWorkspace) -> None:
         else os.path.join(found.folder, state_file.FOLDER)
     )
     names: set[str] = set()
-    for name in foreign_files.list_names(base)[-_MOST_RUNS:]:
+    for name in workspace_files.list_names(base)[-_MOST_RUNS:]:
         folder = os.path.join(base, name)
         if name.startswith("session-") and os.path.isdir(folder):
             texts = {
                 one.removesuffix(".json"): text
-                for one in foreign_files.list_names(folder)
-                if (text := foreign_files.read_text(folder, one, ".json"))
+                for one in workspace_files.list_names(folder)
+                if (text := workspace_files.read_text(folder, one, ".json"))
             }
             found.sessions.append(state_file.read_session(name, texts))
             found.problems += [f"{name}: {one}" for one in found.sessions[-1].problems]
@@ -202,7 +202,7 @@ def _read_runs(found: WatchedWorkspace) -> None:
         for call in _rows(found, path, _CALLS) if _has_calls(found, path) else []:
             calls.setdefault(str(call["run_id"]), []).append(foreign_run.tool_call(call))
         known = {str(row.get("run_id")): row for row in _rows(found, path, "SELECT * FROM runs ORDER BY created_at")}
-    for name in [one for one in foreign_files.list_names(base) if foreign_run.is_run(one)][-_MOST_RUNS:]:
+    for name in [one for one in workspace_files.list_names(base) if foreign_run.is_run(one)][-_MOST_RUNS:]:
         folder = os.path.join(base, name)
         if not os.path.isdir(folder) or os.path.islink(folder):
             continue
@@ -210,7 +210,7 @@ def _read_runs(found: WatchedWorkspace) -> None:
             (one for one in known.values() if name in str(one.get("run_spec_json"))), {}
         )
         known.pop(str(row.get("run_id")), None)
-        texts = {one: text for one in _ABOUT if (text := foreign_files.read_text(folder, one))}
+        texts = {one: text for one in _ABOUT if (text := workspace_files.read_text(folder, one))}
         logs = [os.path.join(folder, one) for one in _LOGS if os.path.isfile(os.path.join(folder, one))]
         found.runs.append(
             ForeignRun(

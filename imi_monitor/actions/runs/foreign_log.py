@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from imi_monitor.actions.board.foreign_files import LogTail
+from imi_monitor.actions.board.workspace_files import LogTail
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, sessions
