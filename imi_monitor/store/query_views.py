@@ -11,6 +11,33 @@ _STATUS = (
     " ELSE status END"
 )
 
+# an ended session leaves its figures in `main.metrics`, and they stay when the session is deleted
+_ENDED_METRICS = " UNION ALL ".join(
+    f"SELECT 'session' AS entity_type, session AS entity_id, '{name}' AS metric_name, {column} AS value, cli AS context,"
+    f" datetime(ended_at) AS recorded_at FROM main.metrics WHERE {column} IS NOT NULL"
+    for name, column in (
+        ("duration_seconds", "seconds"),
+        ("working_seconds", "working_seconds"),
+        ("turns", "turns"),
+        ("tool_calls", "tools"),
+        ("tool_failures", "failures"),
+        ("tokens_in", "tokens_in"),
+        ("tokens_out", "tokens_out"),
+        ("cost_usd", "cost_usd"),
+    )
+)
+# those that go on, and those of other programs, have what their row says
+_OTHER_METRICS = " UNION ALL ".join(
+    f"SELECT 'session', id, '{name}', {value}, cli, datetime(updated_at) FROM main.sessions AS s WHERE {value} IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM main.metrics AS m WHERE m.host = s.host AND m.session = s.id)"
+    for name, value in (
+        ("duration_seconds", _SECONDS),
+        ("tokens_in", "tokens_in"),
+        ("tokens_out", "tokens_out"),
+        ("cost_usd", "cost_usd"),
+    )
+)
+
 VIEWS = f"""
 CREATE TEMP VIEW tasks AS
     SELECT id, session_id, agent_id, title AS description, status, priority, NULL AS llm_used,
@@ -50,14 +77,8 @@ CREATE TEMP VIEW sessions AS
         host, repo_name, worktree_name, model, tokens_in, tokens_out, cost_usd, prompt
     FROM main.sessions AS s;
 CREATE TEMP VIEW metrics AS
-    SELECT 'session' AS entity_type, id AS entity_id, 'duration_seconds' AS metric_name, {_SECONDS} AS value, cli AS context,
-        datetime(ended_at) AS recorded_at FROM main.sessions WHERE ended_at IS NOT NULL AND started_at IS NOT NULL
-    UNION ALL SELECT 'session', id, 'tokens_in', tokens_in, cli, datetime(updated_at) FROM main.sessions
-        WHERE tokens_in IS NOT NULL
-    UNION ALL SELECT 'session', id, 'tokens_out', tokens_out, cli, datetime(updated_at) FROM main.sessions
-        WHERE tokens_out IS NOT NULL
-    UNION ALL SELECT 'session', id, 'cost_usd', cost_usd, cli, datetime(updated_at) FROM main.sessions
-        WHERE cost_usd IS NOT NULL
+    {_ENDED_METRICS}
+    UNION ALL {_OTHER_METRICS}
     UNION ALL SELECT 'task', id, 'duration_seconds', {_SECONDS}, batch, datetime(ended_at) FROM main.items
         WHERE ended_at IS NOT NULL AND started_at IS NOT NULL
     UNION ALL SELECT 'task', id, 'retries', retries, batch, datetime(updated_at) FROM main.items;

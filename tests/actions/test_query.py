@@ -80,10 +80,41 @@ def test_the_named_queries_and_all_views_answer(asked: Repo) -> None:  # S4.9 S4
         ask(asked, f"SELECT * FROM {view}")
     (total,) = ask(asked, "SELECT COUNT(*) n, SUM(value) s, AVG(value) a FROM metrics WHERE entity_type = 'task'")
     assert total["n"] >= 3
+    with closing(sqlite3.connect(Path.home() / ".config/iMi/iMi.db")) as registry, registry:
+        values = ("h", "claude:1", "2026-11-01T10:00:00+00:00", "claude-1", "claude", "completed", 60.0, 3, 1, 900, 0.5)
+        columns = "host, session, ended_at, agent_id, cli, outcome, seconds, tools, failures, tokens_in, cost_usd"
+        registry.execute(f"INSERT INTO metrics ({columns}) VALUES ({', '.join('?' * len(values))})", values)
+    kept = ask(asked, "SELECT metric_name, value FROM metrics WHERE entity_id = 'claude:1'")
+    assert {row["metric_name"]: row["value"] for row in kept} == {
+        "duration_seconds": 60.0,
+        "tool_calls": 3,
+        "tool_failures": 1,
+        "tokens_in": 900,
+        "cost_usd": 0.5,
+    }, "the figures of a session whose row is gone"
     out = imi("query", "SELECT 'a,b' AS x, 'c\"d' AS y, NULL AS z", "--csv", cwd=asked.path).out
     assert out == 'x,y,z\n"a,b","c""d",\n'
     assert "redis" in json.dumps(ask(asked, "SELECT * FROM integrations"))
     assert imi("query", cwd=asked.path).out.startswith("failed ")
+
+
+def test_no_row_holds_large_text(repo: Repo) -> None:  # S4.1 S4.28
+    """Rows are for what is asked: what a file says is cut there, and stays whole on the disk."""
+    large = "word " * 4_000
+    assert "write it to a file" in imi("item", "add", "large", "--text", large, cwd=repo.path).err
+    state = repo.path.parent / "service" / ".compound-state" / "session-1770537842" / "backend.json"
+    state.parent.mkdir(parents=True)
+    about = {"status": "failed", "task": large, "startTime": "2026-02-08T08:05:00Z", "blockers": [{"message": large}]}
+    state.write_text(json.dumps(about))
+    assert imi("workspace", "watch", str(repo.path.parent / "service"), cwd=repo.path).code == 0
+    with closing(sqlite3.connect(Path.home() / ".config/iMi/iMi.db")) as registry:
+        tables = [row[0] for row in registry.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for table in tables:
+            for row in registry.execute(f"SELECT * FROM {table}"):
+                longest = max((len(str(value)) for value in row if value is not None), default=0)
+                assert longest <= 4096, (table, longest)
+        assert registry.execute("SELECT count(*) FROM items WHERE status = 'failed'").fetchone() == (1,)
+    assert json.loads(state.read_text()) == about
 
 
 WRONG = (

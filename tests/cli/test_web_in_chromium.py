@@ -69,7 +69,7 @@ def notice(browser: Browser) -> str:
     )
 
 
-def test_keys_mouse_clipboard_sizes_and_cuts(shown: tuple[Served, Browser, Screen], tmp_path: Path) -> None:
+def test_keys_mouse_clipboard_sizes_and_cuts(shown: tuple[Served, Browser, Screen], tmp_path: Path) -> None:  # S4.33
     served, browser, screen = shown
     assert notice(browser) == ""
     screen.after(lambda: browser.press("?"), "Keys")

@@ -36,18 +36,22 @@ class BoardAction(Action):
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
-        wanted = item_lookup.filter_of(context, request)
-        found, states, batches = db.read(context.connection, _read, wanted)
-        data: dict[str, object] = {
-            "columns": [{"title": title, "statuses": list(held)} for title, held in board.COLUMNS],
-            "items": [{**one.data(), "run_state": states.get(one.run_id or "")} for one in found],
-            "batches": [{"batch": name, "items": total, "over": over} for name, total, over in batches],
-        }
+        found, data = read_board(context, request)
         width = status_action.terminal_width() or _UNLIMITED
         if not found:
             empty = "no items of that kind" if request.narrows else "no items yet: `imi item add TITLE` adds one"
             return Outcome([empty], data)
         return Outcome(_side_by_side(found, width) if width >= _SIDE_BY_SIDE else _stacked(found, width), data)
+
+
+def read_board(context: Context, request: Request) -> tuple[list[ItemRow], dict[str, object]]:
+    """(the items, the board's data): without the text for people, which takes longer than all else where items are many."""
+    found, states, batches = db.read(context.connection, _read, item_lookup.filter_of(context, request))
+    return found, {
+        "columns": [{"title": title, "statuses": list(held)} for title, held in board.COLUMNS],
+        "items": [{**one.data(), "run_state": states.get(one.run_id or "")} for one in found],
+        "batches": [{"batch": name, "items": total, "over": over} for name, total, over in batches],
+    }
 
 
 def _read(

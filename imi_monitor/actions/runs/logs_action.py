@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.runs import RunRow
 
 _SLICE = 1 << 20
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.05
 _DEFAULT_LINES = 200
 
 

@@ -14,6 +14,8 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.css.query import NoMatches
 
+from imi_monitor.actions.action import Request
+from imi_monitor.actions.board.board_action import read_board
 from imi_monitor.model import board, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
@@ -24,7 +26,7 @@ from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.views.batch_files_view import BatchFilesView
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
 from imi_monitor.ui.views.item_view import ItemView
-from imi_monitor.ui.views.view import View, action_data
+from imi_monitor.ui.views.view import View
 from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
 if TYPE_CHECKING:
@@ -93,7 +95,9 @@ class BoardView(FilteredView):
 
     def _read(self, stop: ShouldStop) -> dict[str, Any]:
         shown = self.snapshot.repositories if self.snapshot is not None else ()
-        data = action_data(self.open_context, None, "board", {"all": True}, stop)
+        with self.open_context(None) as context:
+            context.cancelled, context.needs_registry = stop, True
+            data: dict[str, Any] = read_board(context, Request("board", {"all": True}))[1]
         return {**data, "items": [one for one in data["items"] if one["repo_name"] in (*shown, None)]}
 
     def _received(self, result: dict[str, Any] | ImiError) -> None:
