@@ -98,7 +98,9 @@ def start_moment(started: str) -> float | None:
     """The seconds since 1970 of a `start_time`; None where the system gives it in another form."""
     if not _LINUX or not started.isdecimal():
         return None
-    return time.time() - uptime() + int(started) / os.sysconf("SC_CLK_TCK")
+    from imi_monitor.model import times
+
+    return times.now().timestamp() - uptime() + int(started) / os.sysconf("SC_CLK_TCK")
 
 
 def start_time_and_suspension(pid: int) -> tuple[str | None, bool]:

@@ -16,7 +16,7 @@ from imi_monitor.model import operator_log
 from tests.actions.test_watched_workspaces import sessions, universal_agent
 from tests.cli.test_http import get, served
 from tests.helpers import Repo, imi, imi_argv, tree_hash, wait_for
-from tests.limits import LIMIT
+from tests.limits import LIMIT, read_line
 from tests.ui.payloads import PAYLOADS
 
 _CALLS = (
@@ -169,14 +169,14 @@ def test_tool_calls_and_the_log_of_a_run_of_universal_agent(repo: Repo, tmp_path
     log = base / name / "run.log"
     with subprocess.Popen(imi_argv("logs", name, "-f"), stdout=subprocess.PIPE, cwd=repo.path, text=True) as follower:
         try:
-            assert follower.stdout is not None and follower.stdout.readline() == "started\n"
+            assert follower.stdout is not None and read_line(follower.stdout) == "started\n"
             with log.open("a") as file:
                 file.write("wor")
                 file.flush()
                 file.write("king\n")
-            assert follower.stdout.readline() == "working\n"
+            assert read_line(follower.stdout) == "working\n"
             log.write_text("new\n")  # cut, and begun again
-            assert follower.stdout.readline() == "new\n"
+            assert read_line(follower.stdout) == "new\n"
         finally:
             follower.terminate()
             follower.wait(LIMIT)
