@@ -8,11 +8,15 @@ import random
 import signal
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
+from imi_monitor import actions
+from imi_monitor.actions.action import Request
+from imi_monitor.actions.context import Context
 from tests.helpers import imi_argv, wait_for
 from tests.limits import LIMIT
 from tests.runs.conftest import world as world
@@ -130,6 +134,29 @@ def _killed_and_taken_up_again(world: RunWorld, kills: int, items: int) -> None:
 
 def test_a_batch_that_was_killed_goes_on_and_makes_nothing_twice(world: RunWorld) -> None:
     _killed_and_taken_up_again(world, kills=3, items=4)
+
+
+def test_a_batch_in_the_background_has_the_options_of_its_dialog(
+    world: RunWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `S` on the board starts it: from a process whose own command line is another one."""
+    write(world, "**Description:** say hello", "**Description:** die [[die]]")
+    monkeypatch.chdir(world.repo.path)
+    monkeypatch.setattr(sys, "argv", ["imi"])
+    action = actions.find("batch")
+    assert action is not None
+    values = {"file": FILE, "agent": "codex", "parallel": 1.0, "detach": True}
+    with Context() as context:
+        outcome = action.run(context, Request("batch", values))
+    assert outcome.lines == [f"{FILE} goes on in the background: `imi board` shows it"]
+
+    def over() -> bool:
+        with suppress(sqlite3.OperationalError):  # until the batch has made the registry
+            return sorted(statuses(world).values()) == ["completed", "failed"]
+        return False
+
+    wait_for(over)
+    assert rows("SELECT DISTINCT program FROM runs") == [("codex",)], "not the first program that is installed"
 
 
 @pytest.mark.soak

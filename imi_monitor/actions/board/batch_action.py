@@ -88,7 +88,7 @@ class BatchAction(Action):
                 context.emit(line, {"title": one.title, "priority": one.priority, "number": one.number})
             return Outcome()
         if request.flag("detach"):
-            return _detach(context, file)
+            return _detach(context, request, file)
         lock = BatchLock(context.database, repository.common_dir, file.name)
         lock.acquire()
         try:
@@ -123,20 +123,27 @@ def _parallel(context: Context, request: Request) -> int:
     return wanted
 
 
-def _detach(context: Context, file: BatchFile) -> Outcome:
-    """Start the same command in a process of its own, without what was meant for this one."""
-    words = [word for word in sys.argv[1:] if word != "--detach"] if "batch" in sys.argv else ["batch", file.path]
+def _detach(context: Context, request: Request, file: BatchFile) -> Outcome:
+    """Start the same batch in a process of its own, with the options that were given here or in a dialog."""
+    words = ["batch", "--db", context.database, "--repo", context.repository().main_path or context.cwd]
+    for name, value in request.values.items():
+        if name not in ("file", "detach") and value is not False:
+            words += [f"--{name}", *([value] if isinstance(value, str) and value else [])]
+            words += [f"{value:g}"] if isinstance(value, float) else []
+    words += ["--", file.path]
     lines = [f"{safe(file.name, 120)} goes on in the background: `imi board` shows it"]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "imi_monitor", *words],
+    started = subprocess.run(
+        # the shell ends at once, so that no dashboard has to wait for the batch
+        ["/bin/sh", "-c", '"$@" >/dev/null 2>&1 & echo $!', "sh", sys.executable, "-P", "-m", "imi_monitor", *words],
         cwd=context.cwd,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         env=own_environment(),
+        check=False,
     )
-    return Outcome(lines, {"file": file.name, "pid": child.pid})
+    return Outcome(lines, {"file": file.name, "pid": int(started.stdout)})
 
 
 def _orchestrate(context: Context, request: Request, file: BatchFile) -> Outcome:
