@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 _INDEX, _OBJECTS, _ABOUT = "index", "objects", "about.json"
+_ONE_TURN = 2.0  # seconds that two readers of one session may differ about when its turn began
 _MOST_NAMES = 4_000_000  # bytes
 _CLOCK_GRAIN = 0.02  # seconds that the times of files may lag
 _PLAIN_INDEX = [("core.splitIndex", "false"), ("core.untrackedCache", "false"), ("index.sparse", "false")]
@@ -87,11 +88,32 @@ def keep(git: Git, agent: str, name: str, began_at: str, now: str, limits: KeptL
         with open(os.path.join(new, _ABOUT), "w", encoding="utf-8") as file:
             json.dump(asdict(made), file)
         _remove(folder)
-        os.rename(new, folder)
+        try:
+            os.rename(new, folder)
+        except OSError:
+            if not os.path.isdir(folder):
+                raise
+            _remove(new)  # another process has kept them meanwhile
     except BaseException:
         _remove(new)
         raise
     return made
+
+
+def keep_turn(git: Git, agent: str, name: str, began_at: str) -> bool:
+    """Keep the files at the beginning of this turn; False if those of this turn or of a later one are kept already."""
+    before = read(git.admin_dir)
+    if before is not None:
+        later = _seconds_between(before.began_at, began_at)
+        if later is not None and later <= (_ONE_TURN if before.agent == agent else 0):
+            return False
+    keep(git, agent, name, began_at, times.stamp())
+    return True
+
+
+def _seconds_between(first: str, second: str) -> float | None:
+    one, other = times.parse(first), times.parse(second)
+    return (other - one).total_seconds() if one is not None and other is not None else None
 
 
 def read(admin_dir: str) -> TurnStart | None:

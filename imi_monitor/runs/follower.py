@@ -31,6 +31,7 @@ from imi_monitor.runs import (
 from imi_monitor.runs.code_files import RunningCode
 from imi_monitor.runs.provider import TASK
 from imi_monitor.runs.run_ingest import RunIngest
+from imi_monitor.runs.run_turns import RunTurns
 from imi_monitor.store import db, events, runs
 
 TYPE_CHECKING = False
@@ -98,9 +99,10 @@ def _follow_connection(connection: sqlite3.Connection, code: RunningCode) -> Non
     run_upkeep.pack_old(connection, settings.number("runs.keep_days"))
     run_upkeep.archive_old(connection, settings.number("runs.archive_days"), settings.number("trash.keep_days"))
     run_upkeep.compress_logs(connection, settings.number("logs.keep_days"))
-    due = 0.0
+    due, turns = 0.0, RunTurns()
     while db.is_current(connection):
-        ingest.update()
+        if ingest.update():
+            turns.look(ingest.followed.values())
         if time.monotonic() >= due:
             due = time.monotonic() + _HOUSEKEEPING
             run_recovery.recover(connection)

@@ -2,6 +2,9 @@
 
 The list comes from the registry, so it is there at once, and all processes share one question to a forge within a minute.
 While nothing changes the pauses grow; a failure, such as being offline, keeps the last list.
+
+There is no ETag: GraphQL has none, and the ones of REST cover the list of pull requests without the checks of their commits, so
+that "not modified" would hide exactly the result that is waited for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Turns of agents: keeps the files of a worktree as they are when a turn begins there, for the diff of the last turn.
 
-A turn that began before the dashboard or `imi watch` is kept from the moment it is seen; the moment is recorded beside it.
+A turn that began before the dashboard or `imi watch` is kept from the moment it is seen; the moment is recorded beside it. The
+turns of agents that imi started are kept by their follower too (`runs/run_turns.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from imi_monitor.git import turn_start
 from imi_monitor.git.runner import Git
-from imi_monitor.model import times
 from imi_monitor.model.agent import WAITING, WORKING, Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
@@ -80,19 +80,10 @@ class TurnSource(Source):
 
     def _keep(self, entry: RosterEntry, agent: Agent, began: str) -> bool:
         """Keep the files, in the thread of the pool; False if those of this turn or of a later one are kept already."""
-        before = turn_start.read(entry.admin_dir)
-        if before is not None and _is_not_later(began, before.began_at):
-            return False
         git = Git(
             entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping
         )
-        turn_start.keep(git, agent.id, agent.name, began, times.stamp())
-        return True
-
-
-def _is_not_later(one: str, other: str) -> bool:
-    first, second = times.parse(one), times.parse(other)
-    return first is not None and second is not None and first <= second
+        return turn_start.keep_turn(git, agent.id, agent.name, began)
 
 
 def make_source(_context: SourceContext) -> TurnSource:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from imi_monitor.git import turn_start
 from tests.helpers import wait_for
 from tests.runs.run_kit import RunWorld
 
@@ -44,3 +45,24 @@ def test_a_session_keeps_labels_user_and_parent_of_its_run(world: RunWorld, monk
     parent, child = sessions[f"claude:{outer}"], sessions[f"codex:{row['session']}"]
     assert child["parent_id"] == f"claude:{outer}" and parent["parent_id"] is None
     assert parent["metadata"]["labels"] == {"team": "core", "area": "docs"} and parent["metadata"]["origin"] == "imi"
+
+
+def test_the_last_turn_of_a_started_agent_is_kept_without_a_dashboard(world: RunWorld) -> None:
+    admin_dir = world.tree.git("rev-parse", "--absolute-git-dir").strip()
+    world.tree.write("mine.txt", "before the turn\n")
+    run = world.start("[[ask]] [[write]]")
+    world.wait(run, "asks")
+    wait_for(lambda: turn_start.read(admin_dir) is not None)
+    world.imi("answer", run, "yes")
+    world.wait(run, "idle")
+    assert _changed_in_the_turn(world) == ["made.txt"]
+    first = turn_start.read(admin_dir)
+    world.imi("say", run, "[[ask]]")
+    world.wait(run, "asks")
+    wait_for(lambda: turn_start.read(admin_dir) != first)
+    world.tree.write("mine.txt", "in the second turn\n")
+    assert _changed_in_the_turn(world) == ["mine.txt"]
+
+
+def _changed_in_the_turn(world: RunWorld) -> list[str]:
+    return [one["path"] for one in world.imi("diff", "feat-x", "--turn", "--json").data["files"]]

@@ -135,6 +135,31 @@ def test_what_another_process_listed_is_shown_and_not_asked_again(
     assert forge.asked == []
 
 
+def test_while_nothing_changes_the_pauses_grow_and_the_list_stays_as_it_is(
+    tmp_path: Path, entries: tuple[RosterEntry, ...], forge: ScriptedForge
+) -> None:
+    """What an ETag would spare: 6 questions of an unchanged list take 1 + 2 + 4 + 5 + 5 pauses; a change ends that."""
+    world = World(tmp_path, interval=0.05)
+    moments: list[float] = []
+
+    async def act() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def asked(times: int) -> None:
+            await until(lambda: len(forge.asked) >= times)
+            moments.append(loop.time())
+
+        await asked(1)
+        await until(lambda: world.found() == {"feat-x": 7})
+        before = world.receiver.pulls
+        await asked(6)
+        assert moments[1] - moments[0] >= 0.9 * 16 * 0.05 and world.receiver.pulls == before
+        forge.answer = ForgeAnswer("gh", (replace(OPEN, ci="failed"),), 1)
+        await until(lambda: [pull.ci for pull in world.receiver.pulls.values()] == ["failed"])
+
+    world.run(entries, act())
+
+
 def test_offline_keeps_the_last_list_and_says_since_when(
     tmp_path: Path, entries: tuple[RosterEntry, ...], forge: ScriptedForge
 ) -> None:

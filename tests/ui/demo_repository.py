@@ -23,6 +23,8 @@ from imi_monitor import engine, host
 from imi_monitor.actions.context import Context
 from imi_monitor.cli.demo_world import DemoAgentLife, DemoWorld
 from imi_monitor.engine import Engine
+from imi_monitor.git import layout, turn_start
+from imi_monitor.git.runner import Git
 from imi_monitor.model import session_record, times
 from imi_monitor.model.agent import EXACT, RUNNING, Agent, SessionFacts, Truth
 from imi_monitor.model.run import RunVerdict
@@ -36,6 +38,8 @@ from tests.ui import sample_snapshots
 SHOWN = "/home/ada/code/ws"  # in place of the real folder, which has as many characters
 _OPENED = timedelta(hours=2)
 _TURNS = "012" * 11 + "22"  # whose step is next: half an hour of work, ever faster, until two seconds ago
+
+_TURN_BEGINS = 6  # steps before the end
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,8 @@ async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
         await _until(lambda: live.snapshot.complete and all(t.watched == "live" for t in live.snapshot.worktrees))
         for left, turn in zip(reversed(range(len(_TURNS))), map(int, _TURNS), strict=True):
             clock.ago(2 + 1.6 * left**2)
+            if left == _TURN_BEGINS:
+                await asyncio.to_thread(_keep_turn, world)
             life, step = lives[turn], next(steps[turn])
             await asyncio.to_thread(step)
             await _until(_seen(live, life, step.__name__))
@@ -165,6 +171,17 @@ async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
         await _until(lambda: (found := live.snapshot.collisions) and all(one.conflicts for one in found))
         await _calm(live)
         return live.snapshot
+
+
+def _keep_turn(world: DemoWorld) -> None:
+    """Keep the files of one worktree, as the dashboard does when its agent's turn begins."""
+    path = os.path.join(world.folder, "shop", "feat-api")
+    place = layout.discover(path)
+    assert place is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", world.folder)  # where the pictures look for it
+        git = Git(place.repository.common_dir, place.admin_dir, path)
+        turn_start.keep(git, "claude:1", "claude-1", times.stamp(), times.stamp())
 
 
 def _seen(live: Engine, life: DemoAgentLife, step: str) -> Callable[[], object]:

@@ -98,8 +98,8 @@ def _of_turn(git: Git, target: Target, **options: Unpack[turn_start.TurnDiffOpti
     start = turn_start.read(git.admin_dir)
     if start is None:
         raise Refused(
-            f"no turn of an agent was seen in {safe(target.name)}: its files are kept at the beginning of each turn while a "
-            "dashboard or `imi watch` runs",
+            f"no turn of an agent was seen in {safe(target.name)}: the files are kept at the beginning of each turn of an agent "
+            "that `imi start` started, and of any other agent while a dashboard or `imi watch` runs",
             code="no-turn",
         )
     began, kept = times.parse(start.began_at), times.parse(start.kept_at)
