@@ -13,7 +13,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 
@@ -39,6 +39,7 @@ SHOWN = "/home/ada/code/ws"  # in place of the real folder, which has as many ch
 _OPENED = timedelta(hours=2)
 _TURNS = "012" * 11 + "22"  # whose step is next: half an hour of work, ever faster, until two seconds ago
 
+_WRITTEN = "2026-11-19T12:00:00+00:00"  # in place of the file system's times, which are those of the day of the test
 _TURN_BEGINS = 6  # steps before the end
 
 
@@ -170,7 +171,9 @@ async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
         # the script ends with one; until git has tried the merge, the files of both overlap
         await _until(lambda: (found := live.snapshot.collisions) and all(one.conflicts for one in found))
         await _calm(live)
-        return live.snapshot
+        shown = live.snapshot
+        earlier = (replace(one, at=min(one.at, _WRITTEN)) for one in shown.earlier)
+        return replace(shown, earlier=tuple(earlier))
 
 
 def _keep_turn(world: DemoWorld) -> None:
