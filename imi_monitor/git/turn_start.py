@@ -100,12 +100,15 @@ def keep(git: Git, agent: str, name: str, began_at: str, now: str, limits: KeptL
     return made
 
 
-def keep_turn(git: Git, agent: str, name: str, began_at: str) -> bool:
-    """Keep the files at the beginning of this turn; False if those of this turn or of a later one are kept already."""
+def keep_turn(git: Git, agent: str, name: str, began_at: str, earlier: str | None = None) -> bool:
+    """Keep the files at the beginning of this turn; False if those of this turn or of a later one are kept already.
+
+    `earlier`: when the turn before began, as this reader saw it; what another reader saw may be the same turn.
+    """
     before = read(git.admin_dir)
     if before is not None:
         later = _seconds_between(before.began_at, began_at)
-        if later is not None and later <= (_ONE_TURN if before.agent == agent else 0):
+        if later is not None and later <= (_ONE_TURN if before.agent == agent and before.began_at != earlier else 0):
             return False
     keep(git, agent, name, began_at, times.stamp())
     return True

@@ -25,6 +25,7 @@ class RunTurns:
 
     def __init__(self) -> None:
         self._turns: dict[int, str | None] = {}  # seq of the run -> when its present turn began; None: it is in none
+        self._seen: dict[int, str] = {}  # when the last turn began whose files were to be kept
         self._one_at_a_time = threading.Lock()
 
     def look(self, followed: Iterable[FollowedRun]) -> None:
@@ -35,16 +36,17 @@ class RunTurns:
             self._turns[one.row.seq] = began
             if began is not None and began != before and one.row.worktree_name is not None:
                 session = one.reader.session or one.row.session or one.row.id
-                words = (one.row, f"{one.row.program}:{session}", began)
+                words = (one.row, f"{one.row.program}:{session}", began, self._seen.get(one.row.seq))
+                self._seen[one.row.seq] = began
                 threading.Thread(target=self._keep, args=words, daemon=True, name="turn").start()
 
-    def _keep(self, row: RunRow, agent: str, began: str) -> None:
+    def _keep(self, row: RunRow, agent: str, began: str, earlier: str | None) -> None:
         with self._one_at_a_time:
             try:
                 place = layout.discover(row.cwd)
                 if place is not None:
                     git = Git(place.repository.common_dir, place.admin_dir, row.cwd)
-                    turn_start.keep_turn(git, agent, row.agent_id, began)
+                    turn_start.keep_turn(git, agent, row.agent_id, began, earlier)
             except (ImiError, OSError):
                 return  # `imi diff --turn` says that nothing is kept
 

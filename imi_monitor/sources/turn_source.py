@@ -27,6 +27,7 @@ class TurnSource(Source):
         self.kept = 0  # how often files were kept, for tests
         self._entries: dict[Key, RosterEntry] = {}
         self._turns: dict[str, str] = {}  # agent id -> when its present turn began
+        self._seen: dict[str, str] = {}  # agent id -> when the last turn began whose files were to be kept
         self._due: dict[Key, Agent] = {}
         self._woken = asyncio.Event()
         self._stopping = False
@@ -83,7 +84,8 @@ class TurnSource(Source):
         git = Git(
             entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping
         )
-        return turn_start.keep_turn(git, agent.id, agent.name, began)
+        earlier, self._seen[agent.id] = self._seen.get(agent.id), began
+        return turn_start.keep_turn(git, agent.id, agent.name, began, earlier)
 
 
 def make_source(_context: SourceContext) -> TurnSource:
