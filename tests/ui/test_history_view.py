@@ -95,6 +95,18 @@ def test_a_commit_leads_to_its_diff_and_narrow_rows_say_it_whole(world: Repo) ->
     run_dashboard(world, play, (60, 24))
 
 
+def test_yesterday_and_the_selected_worktree_are_one_key_away(world: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: app.home.selected is not None)
+        await opened(app, pilot, "u", HistoryView)
+        for key, word in (("Y", "on:yesterday"), ("f", f"in:{app.home.selected.worktree}")):  # type: ignore[union-attr]
+            for shown in (True, False):
+                await pilot.press(key)
+                await wait_until(pilot, lambda: (word in screen_text(app)) is shown)  # noqa: B023
+
+    run_dashboard(world, play)
+
+
 def test_a_prompt_leads_to_the_session_of_its_agent(tmp_path: Path) -> None:
     database, shown = str(tmp_path / "iMi.db"), sample_agents.at_work()
     sample_agents.keep(database, shown, told=sample_agents.acts())
