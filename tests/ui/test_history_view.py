@@ -11,7 +11,6 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor import paths
-from imi_monitor.model import times
 from imi_monitor.store import commit_records, db, history_file
 from imi_monitor.store.commit_records import MadeCommit
 from imi_monitor.store.history_search import HistoryQuery
@@ -77,7 +76,8 @@ def test_the_history_is_searched_as_one_types_and_enter_goes_there(world: Repo, 
 def test_a_commit_leads_to_its_diff_and_narrow_rows_say_it_whole(world: Repo) -> None:
     subject = "teach the parser about empty files and about lines that are longer than any screen"
     with closing(db.connect(paths.default_database())) as connection:
-        made = MadeCommit(world.git("rev-parse", "HEAD").strip(), times.stamp(), subject)
+        sha = world.git("rev-parse", "HEAD").strip()
+        made = MadeCommit(sha, "2025-01-01T00:00:00+00:00", subject)  # from before every claim
         db.transact(connection, commit_records.record_commits, "app", "feat-api", "feat/api", [made])
     assert imi("archive", cwd=world.path).code == 0
 
