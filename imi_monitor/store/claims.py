@@ -345,7 +345,7 @@ def _record_end(
 
 
 def _claim_changed(claim: Claim) -> Refused:
-    owner = f"{safe(claim.agent_id)} has it now" if claim.agent_id else "it is free now"
+    owner = f"{safe(claim.agent_id)} has it now" if claim.agent_id else "it is unclaimed now"
     return Refused(
         f"the claim on {safe(claim.worktree_name)} changed during this operation ({owner}): check it and repeat",
         code="claim-changed",

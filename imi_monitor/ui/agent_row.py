@@ -58,8 +58,9 @@ def plan_columns(
     name = _widest([safe(text, 40) for text in names], 12 if room < 70 else 16 if room < 110 else 24)
     tree = _widest([worktree_name(key, repositories) for key in keys], max(12, min(32, room // 4)))
     if room < MIN_ONE_LINE:
-        name = min(name, 11)
-        return AgentColumns(room, repositories, name, max(4, room - 2 - name - 1 - 1 - _STATE), room - 2)
+        both = room - 2 - 1 - 1 - _STATE  # the worktrees need a part of it, the names get the rest
+        name = min(_widest([safe(text, 40) for text in names], 24), max(11, both - tree))
+        return AgentColumns(room, repositories, name, max(4, both - name), room - 2)
     left = room - 2 - name - 1 - tree - 1 - _STATE - 2
     widths, left = columns.fit_optional(left, _OPTIONAL if all_columns else _OPTIONAL[:2])
     return AgentColumns(room, repositories, name, tree, left, **widths)

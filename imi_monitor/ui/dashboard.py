@@ -12,7 +12,7 @@ import os
 from imi_monitor import installation
 from imi_monitor.fast import quick_process
 from imi_monitor.terminal import IN_BROWSER
-from imi_monitor.ui import late_imports
+from imi_monitor.ui import late_imports, process_title
 from imi_monitor.ui.preload import Preload
 
 TYPE_CHECKING = False
@@ -38,6 +38,7 @@ def run(
     ascii_only: bool = False,
 ) -> int:
     """Run until the user quits and return the exit status. `recorded` writes an error to the log and returns its sentence."""
+    process_title.set_title("imi")
     gc.disable()  # until the first paint: collections during the imports find nothing and take 15 ms
     ahead: Preload[Snapshot] = Preload(
         "imi_monitor.sources.first_snapshot", "read_first_snapshot", database, common_dirs

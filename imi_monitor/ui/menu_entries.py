@@ -77,14 +77,18 @@ def _besides(commands: Sequence[Command], view: Sequence[ViewKey]) -> list[Comma
 
 
 def row_menu(title: str, commands: Sequence[Command], why: ReasonAgainst) -> Menu:
-    """The commands for one worktree, or for the marked ones, under the headings of their groups."""
+    """The commands for one worktree or the marked ones: what can be done now below the headings of its groups, then the rest."""
     listed = [command for command in commands if command.needs_worktree and command.word != "menu"]
-    entries = []
+    entries: list[MenuEntry] = []
     named = {group for groups in _ROW_MENU.values() for group in groups}
     others = {one.group: (one.group,) for one in listed if one.group not in named}
+    later: list[MenuEntry] = []
     for heading, groups in (_ROW_MENU | others).items():
         found = [_entry(command, why) for command in listed if command.group in groups]
-        entries += [MenuEntry("", heading), *found] if found else []
+        possible = [entry for entry in found if not entry.why_not]
+        later += [entry for entry in found if entry.why_not]
+        entries += [MenuEntry("", heading), *possible] if possible else []
+    entries += [MenuEntry("", "Not now"), *later] if later else []
     return Menu(title, entries, search=False)
 
 

@@ -15,7 +15,7 @@ from imi_monitor.config import Settings
 from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.text import safe
-from imi_monitor.ui import commands, menu_entries, preferences
+from imi_monitor.ui import commands, menu_entries, preferences, process_title
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 from imi_monitor.ui.preferences import Preferences
@@ -31,6 +31,7 @@ _ABOUT = ("imi shows the git worktrees your agents work in:", "their owners, wha
 
 def run(settings: Settings, recorded: RecordError, *, ascii_only: bool = False) -> str | None:
     """Show the screen and return what was chosen: DEMO, the path of a repository, or None."""
+    process_title.set_title("imi")
     app = WelcomeApp(
         repositories_nearby(os.getcwd(), os.path.expanduser("~")),
         preferences.from_settings(settings, ascii_only=ascii_only),

@@ -98,7 +98,8 @@ def test_a_claim_is_asked_granted_renewed_verified_and_released(pair: Pair) -> N
     other = left.imi("release", "right:fix-1", "--agent", "claude-2")
     assert other.code == 1 and "not by claude-2" in other.err
     assert (
-        left.imi("release", "right:fix-1", "--agent", "claude-1").out == "right:fix-1 is free: claude-1 released it\n"
+        left.imi("release", "right:fix-1", "--agent", "claude-1").out
+        == "right:fix-1 is unclaimed: claude-1 released it\n"
     )
     assert owner(right, "fix-1") is None
     assert history(right, "fix-1") == [("claude-1@left", "released")]

@@ -168,8 +168,6 @@ async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
             await _until(_seen(live, life, step.__name__))
         clock.ago(0)
         live.refresh()
-        # the script ends with one; until git has tried the merge, the files of both overlap
-        await _until(lambda: (found := live.snapshot.collisions) and all(one.conflicts for one in found))
         await _calm(live)
         shown = live.snapshot
         earlier = (replace(one, at=min(one.at, _WRITTEN)) for one in shown.earlier)
@@ -223,9 +221,14 @@ async def _until(true: Callable[[], object]) -> None:
 
 
 async def _calm(live: Engine) -> None:
-    """Wait until no snapshot comes for two seconds: then all status is read."""
+    """Wait until no snapshot comes for two seconds: then all status is read.
+
+    The script ends with a collision. Until git has tried the merge, the files of both overlap.
+    """
     before, quiet = -1, 0
-    while quiet < 20:
-        quiet = quiet + 1 if live.snapshot.seq == before else 0
-        before = live.snapshot.seq
-        await asyncio.sleep(0.1)
+    async with asyncio.timeout(LIMIT):
+        while quiet < 20:
+            tried = (found := live.snapshot.collisions) and all(one.conflicts for one in found)
+            quiet = quiet + 1 if tried and live.snapshot.seq == before else 0
+            before = live.snapshot.seq
+            await asyncio.sleep(0.1)

@@ -208,6 +208,15 @@ def test_agent_rows_fit_and_their_columns_are_aligned(room: int) -> None:
             assert {line.cell_length for (line,) in drawn} == {room}
 
 
+def test_a_narrow_agent_row_cuts_no_name_that_fits() -> None:
+    names = ["claude-2ca9f3e0", "codex-1"]
+    agents = [replace(agent, name=name) for agent, name in zip(made.trouble().agents, names, strict=False)]
+    plan = agent_row.plan_columns(46, names, [one.key for one in agents], RepositoryNames())
+    for agent, name in zip(agents, names, strict=True):
+        line = agent_row.agent_lines(agent, plan, sample_snapshots.NOW)[0].plain
+        assert name in line and agent.key is not None and agent.key.worktree in line, line
+
+
 def test_unchanged_agent_rows_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     real = agent_row.agent_lines

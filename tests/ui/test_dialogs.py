@@ -16,8 +16,9 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from imi_monitor import actions, paths
-from imi_monitor.actions.action import Action, Argument, Option, Outcome, Request, Suggestion, Suggestions
+from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview, Request, Suggestion, Suggestions
 from imi_monitor.actions.context import Context
+from imi_monitor.actions.removal.remove_action import RemoveAction
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.ui import command_log
 from imi_monitor.ui.app import ImiApp
@@ -26,7 +27,7 @@ from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.dialogs.form import Form
 from imi_monitor.ui.panels.worktrees_panel import WorktreesPanel
 from imi_monitor.ui.views.diff_view import DiffView
-from imi_monitor.ui.widgets.form_inputs import TickBox
+from imi_monitor.ui.widgets.form_inputs import TextField, TickBox
 from tests.actions.forge import Forge
 from tests.helpers import Repo, git, imi
 from tests.limits import LIMIT
@@ -241,6 +242,51 @@ def test_the_focus_leaves_the_name_when_it_need_not_be_typed_any_more(repo: Repo
         await wait_until(pilot, lambda: app.focused is not None and app.focused.id != "override")
 
     run_dashboard(repo, play)
+
+
+class LateRemoval(RemoveAction):
+    """Its preview waits until it is allowed."""
+
+    def __init__(self, known: threading.Event) -> None:
+        self.known = known
+
+    def preview(self, context: Context, request: Request) -> Preview:
+        assert self.known.wait(LIMIT)
+        return super().preview(context, request)
+
+
+def test_enter_on_cancel_says_how_to_remove_and_one_too_early_does_nothing(repo: Repo) -> None:
+    tree, known = repo.worktree("feat-api"), threading.Event()
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        shown(app, repo, LateRemoval(known), values={"name": "feat-api"})
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and app.focused is not None)
+        await pilot.press("enter")
+        assert isinstance(app.screen, ActionDialog)
+        known.set()
+        await wait_until(pilot, lambda: "moves feat-api to the trash" in screen_text(app))
+        assert app.focused is not None and app.focused.id == "leave"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "Cancelled. To remove, choose the other button: → then ⏎" in toasts(app))
+        assert app.screen is app.home and tree.path.exists()
+        shown(app, repo, LateRemoval(known), values={"name": "feat-api"})
+        await wait_until(pilot, lambda: "moves feat-api to the trash" in screen_text(app))
+        await pilot.press("right", "enter")
+        await wait_until(pilot, lambda: not tree.path.exists())
+
+    run_dashboard(repo, play)
+
+
+def test_fields_of_a_narrow_dialog_end_within_it(repo: Repo) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("n")
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog))
+        frame = app.screen.query_one(".dialog").region
+        fields = [field for field in app.screen.query(TextField) if field.display and field.id != "override"]
+        await wait_until(pilot, lambda: all(0 < field.region.right < frame.right for field in fields))
+        assert fields[-1].placeholder.endswith("…"), fields[-1].placeholder
+
+    run_dashboard(repo, play, size=(60, 24))
 
 
 def test_dialogs_and_menus_stand_in_the_middle_over_the_screen_below(repo: Repo) -> None:

@@ -159,6 +159,15 @@ def test_the_menu_of_a_worktree_has_every_command_for_it_under_a_heading() -> No
     assert sorted(values) == sorted(one.word for one in listed if one.needs_worktree and one.word != "menu")
 
 
+def test_the_menu_of_a_worktree_begins_with_what_can_be_done_now() -> None:
+    now = {"claim", "diff", "remove"}
+    found = menu_entries.row_menu("feat-x", commands.table(), lambda command: "" if command.word in now else "not now")
+    entries = list(found._entries)
+    cut = next(n for n, entry in enumerate(entries) if entry.label == "Not now")
+    assert {entry.value for entry in entries[:cut] if entry.value} == now
+    assert all(entry.why_not for entry in entries[cut + 1 :])
+
+
 def test_a_click_in_a_menu_chooses_and_a_click_outside_closes_it(repo: Repo) -> None:
     repo.worktree("feat-api")
 

@@ -17,7 +17,7 @@ from textual.geometry import Region
 from textual.style import Style
 
 from imi_monitor.ui.widgets.cursor_list import LineRenderer
-from imi_monitor.ui.widgets.row_list import ListRow, RowList
+from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
 
 class Host(App[None]):
@@ -41,6 +41,18 @@ def played(play) -> None:  # type: ignore[no-untyped-def]
             await play(app.lines, pilot)
 
     asyncio.run(main())
+
+
+def test_a_message_alone_is_shown_whole() -> None:
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
+        said = "this home has no team: set servers.redis_url in the config file to see other machines here"
+        for height in (1, 2):
+            lines.show([message_row(said)], height)
+            await pilot.pause()
+            shown = [line.plain for row in lines.rows for line in row.lines]
+            assert " ".join(shown) == said and max(map(len, shown)) <= lines.room
+
+    played(play)
 
 
 def test_the_cursor_follows_its_row() -> None:

@@ -445,6 +445,20 @@ def test_the_changes_panel_never_contradicts_git(git: GitState | None, said: str
     fed(play, snapshot_builder.world(snapshot_builder.tree("main", git=git), health=(read,)))
 
 
+def test_an_untracked_folder_gives_way_to_the_files_seen_in_it() -> None:
+    at = snapshot_builder.ago(60)
+    new = [Change("app", tree, "created", "new/", at, guessed=True) for tree in ("main", "feat")]
+    seen = Change("app", "main", "created", "new/deep/file.py", snapshot_builder.ago(5))
+    trees = (snapshot_builder.tree("main"), snapshot_builder.tree("feat"))
+    world = snapshot_builder.world(*trees, earlier=tuple(new), changes=(seen,))
+
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        shown = app.home.panel(4).entries(world)
+        assert [(one.worktree, one.path) for one in shown] == [("feat", "new/"), ("main", "new/deep/file.py")]
+
+    fed(play, world)
+
+
 @pytest.mark.parametrize(
     ("status", "said"), [(0, "✓ make test  2m"), (2, "✗ make test ended with status 2  2m"), (None, None)]
 )

@@ -28,6 +28,7 @@ def test_claim_release_remove_undo_review(
     api = Path(made["worktree_path"])
     with Tmux(forge.app.path, size, imi("monitor", "--repo", str(forge.app.path))) as tmux:
         tmux.until(lambda now: "feat-api" in now and "2 worktrees" in now)
+        assert tmux.program() == "imi", "tmux names the window after it"
         select(tmux, "feat-api")
 
         tmux.keys("c")  # claim

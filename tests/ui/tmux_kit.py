@@ -75,6 +75,10 @@ class Tmux:
     def text(self, text: str) -> None:
         self._run("send-keys", "-l", "--", text)
 
+    def program(self) -> str:
+        """The program in the foreground, as tmux sees it."""
+        return self._run("display-message", "-p", "#{pane_current_command}").strip()
+
     def screen(self) -> str:
         return self._run("capture-pane", "-p")
 

@@ -203,8 +203,11 @@ def _refuse_both(wanted: CreationRequest, known: BranchHeads, remote: str) -> No
     if known.has(wanted.branch):
         where = "" if wanted.branch in known.local else f" on {safe(remote)}"
         raise Refused(
-            f"the branch {safe(wanted.branch)} already exists{where}: leave out --from to use it unchanged, or give "
-            "another one with --branch",
+            advised(
+                f"the branch {safe(wanted.branch)} already exists{where}",
+                "leave out --from to use it unchanged, or give another one with --branch",
+                "leave the start point empty to use it unchanged, or enter another branch",
+            ),
             code="branch-exists",
         )
 
@@ -320,7 +323,7 @@ def _parse(text: str) -> tuple[str, str]:
     cut = next((at for at, char in enumerate(text) if char in "~^"), len(text))
     base, steps = text[:cut], text[cut:]
     if not all(char in "~^0123456789" for char in steps) or not _is_name(base):
-        raise UsageError(f"--from {safe(text, 80)!r} is not a branch, tag or commit", code="bad-name")
+        raise UsageError(f"{safe(text, 80)!r} is not a branch, tag or commit", code="bad-name")
     return base, steps
 
 
@@ -358,4 +361,4 @@ def _unknown(text: str, known: BranchHeads, remote: str) -> Refused:
 
     near = get_close_matches(text, [*known.local, *(f"{remote}/{name}" for name in known.remote)], 3)
     hint = f"did you mean {', '.join(map(safe, near))}?" if near else "`git branch -a` lists the branches"
-    return Refused(f"--from {safe(text, 80)}: there is no such branch, tag or commit here; {hint}", code="no-ref")
+    return Refused(f"there is no branch, tag or commit {safe(text, 80)} here; {hint}", code="no-ref")

@@ -18,6 +18,7 @@ from imi_monitor.git.file_content import LINK, REPOSITORY, checked_out, line_cha
 from imi_monitor.git.index_edit import Entry, IndexEdit
 from imi_monitor.git.worktree_files import FileContent, WorktreeFiles
 from imi_monitor.model import diff_identity, line_edit
+from imi_monitor.model.advice import advised
 from imi_monitor.model.diff import FileDiff
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.line_edit import LineChange, make_changes, split_lines
@@ -204,7 +205,8 @@ class FileAct:
             staged = self._mixed(staged, written, lambda it: any(it.new.meets(here.new) for here in shown))
         if self._verb in ("unstage", "discard-staged"):
             if kind == "unstaged":
-                raise Refused(f"this hunk of {safe(one.path)} is not staged: leave out --staged", code="not-staged")
+                why = f"this hunk of {safe(one.path)} is not staged"
+                raise Refused(advised(why, "leave out --staged"), code="not-staged")
             staged = self._mixed(staged, one.head[1], lambda it: any(it.new.meets(here.old) for here in shown))
         if self._verb.startswith("discard") and kind != "staged":
             wanted = self._mixed(written, old[1], lambda it: any(it.old.meets(here.new) for here in shown))

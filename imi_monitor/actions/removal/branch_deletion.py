@@ -7,6 +7,7 @@ in between stays. `imi undo` recreates a deleted branch at its old commit.
 from __future__ import annotations
 
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
 
@@ -95,8 +96,11 @@ def _proof(inspected: WorktreeInspection, git: Git, sha: str, what: str) -> str:
         seen = (base or "").removeprefix("refs/remotes/").removeprefix("refs/heads/")
         trunk = safe(seen or inspected.trunk or "the trunk")
         raise Refused(
-            f"branch {safe(what)} is not proven to be merged into {trunk}, so it is not deleted, and nothing was done: "
-            "leave out --delete-branch and --delete-remote to keep it",
+            advised(
+                f"branch {safe(what)} is not proven to be merged into {trunk}, so it is not deleted, and nothing was done",
+                "leave out --delete-branch and --delete-remote to keep it",
+                "keep the branch",
+            ),
             code="not-merged",
         )
     return proof

@@ -13,6 +13,7 @@ from imi_monitor.actions.team import home_names, published_homes
 from imi_monitor.actions.team.home_names import RemoteWorktree
 from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model import names, team_question, times
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.team_question import HeldClaim, HomeAnswer, HomeQuestion
 from imi_monitor.model.text import safe
@@ -93,7 +94,7 @@ def release_consequences(context: Context, request: Request, name: str) -> list[
     """What a release there would do."""
     held, agent = _own_claim(context, request, name)
     return [
-        f"{safe(_named(held))} is free for any agent: {safe(agent, 60)}'s claim ends, held for"
+        f"{safe(_named(held))} is unclaimed from then on: {safe(agent, 60)}'s claim ends, held for"
         f" {times.age_of(held.claimed_at)}"
     ]
 
@@ -114,7 +115,7 @@ def release(context: Context, request: Request, name: str) -> Outcome:
     """End a claim of this machine in another home."""
     held, agent = _own_claim(context, request, name)
     data = {**_row_data(held), "released": True}
-    line = f"{safe(_named(held))} is free: {safe(agent, 60)} released it"
+    line = f"{safe(_named(held))} is unclaimed: {safe(agent, 60)} released it"
     try:
         result = _ask_release(context, held)
     except ImiError as error:
@@ -322,8 +323,9 @@ def _refusal(found: RemoteWorktree, answer: HomeAnswer, waited: float) -> Refuse
     label, name = safe(found.home.label, 60), safe(found.named)
     if answer.how in ("held", "queued"):
         if answer.how == "queued":
+            why = f"{name} is unclaimed, but {safe(answer.owner or '?', 60)} is first in line for it"
             return Refused(
-                f"{name} is free, but {safe(answer.owner or '?', 60)} is first in line for it: wait with --wait SECONDS",
+                advised(why, "wait with --wait SECONDS", "wait in line"),
                 code=ELSEWHERE,
                 data={**_data(found), "agent_id": None, "waiting": answer.owner},
             )
@@ -340,7 +342,11 @@ def _refusal(found: RemoteWorktree, answer: HomeAnswer, waited: float) -> Refuse
 def _held(found: RemoteWorktree, owner: str, since: str | None, state: str) -> Refused:
     span = f" for {times.age_of(since)}" if times.parse(since) is not None else ""
     return Refused(
-        f"{safe(found.named)} has been held by {safe(owner, 60)}{span}: wait in line with --wait SECONDS",
+        advised(
+            f"{safe(found.named)} has been held by {safe(owner, 60)}{span}",
+            "wait in line with --wait SECONDS",
+            "wait in line",
+        ),
         code=ELSEWHERE,
         data={**_data(found), "agent_id": owner, "claimed_at": since, "state": state},
     )

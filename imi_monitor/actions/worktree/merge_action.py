@@ -15,6 +15,7 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import ownership
 from imi_monitor.git import layout
 from imi_monitor.model import times
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claims, db, events, operations, repositories
@@ -147,7 +148,8 @@ def _plan(context: Context, found: Target, request: Request) -> MergePlan | None
     branch = checked_branch(context, found, base, context.agent(request))
     branch_sha, base_sha = refs.branch_sha(git, branch), refs.branch_sha(git, base)
     if base_sha is None:
-        raise Refused(f"there is no local branch {safe(base)} to merge into: name one with --into", code="no-base")
+        why = f"there is no local branch {safe(base)} to merge into"
+        raise Refused(advised(why, "name one with --into", "enter another branch"), code="no-base")
     if branch_sha is None:
         raise Refused(f"{safe(branch)} has no commit yet", code="unborn")
     ahead = refs.commits_only_on(git, f"refs/heads/{branch}", f"refs/heads/{base}")

@@ -45,8 +45,14 @@ _FRAME_HEIGHT, _OVERRIDE_HEIGHT = 8, 2  # lines of border, title and buttons; of
 class _InstantButton(Button):
     """A button without the press animation, during which Textual ignores further presses."""
 
+    by_key = False  # whether the last press was a key
+
     def on_mount(self) -> None:
         self.active_effect_duration = 0
+
+    def action_press(self) -> None:
+        self.by_key = True
+        super().action_press()
 
 
 class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
@@ -455,6 +461,15 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
     # -- leaving ----------------------------------------------------------------------------------------------------
 
     @on(Button.Pressed, "#leave")
+    def _leave_pressed(self, event: Button.Pressed) -> None:
+        """Cancel. An enter that comes before the answer does nothing; a later one says how to go on instead."""
+        by_enter = isinstance(event.button, _InstantButton) and event.button.by_key
+        if not (by_enter and self._action.dangerous and self._action_run is None and self._outcome is None):
+            self.action_leave()
+        elif self._previews_shown or self.form.missing is not None:
+            self.action_leave()
+            self.app.notify(f"Cancelled. To {self._act_word}, choose the other button: → then ⏎", markup=False)
+
     def action_leave(self) -> None:
         if self._action_run is not None and not self._action_run.cancelled:
             self._action_run.cancel()

@@ -23,6 +23,11 @@ from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 _LABEL_WIDTH, KEY_WIDTH = 26, 10  # at most
+_NARROW, _NARROW_LABEL_WIDTH = (
+    80,
+    15,
+)  # a narrow terminal, and the labels of a long menu there, so that its help has room
+_LONG = 20  # entries
 _LEAST_WIDTH, _MOST_WIDTH = 40, 128  # of the menu
 _FRAME_WIDTH = 6  # border, padding, scroll bar
 
@@ -79,7 +84,7 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
         self._at = at
         self._widths = (
             min(KEY_WIDTH, max((columns.cell_width(entry.key) for entry in entries), default=0) + 2),
-            min(_LABEL_WIDTH, max((columns.cell_width(entry.label) for entry in entries if entry.help), default=0) + 1),
+            _LABEL_WIDTH,
         )
         self._preview = preview
 
@@ -95,7 +100,15 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
     def lines(self) -> RowList:
         return self.query_one("#menu-lines", RowList)
 
+    def _fit_labels(self) -> None:
+        """Leave the help of each entry more room in a narrow terminal."""
+        longest = max((columns.cell_width(entry.label) for entry in self._entries if entry.help), default=0) + 1
+        narrow = self.app.size.width < _NARROW and len(self._entries) > _LONG
+        most = _NARROW_LABEL_WIDTH if narrow else _LABEL_WIDTH
+        self._widths = (self._widths[0], min(most, longest))
+
     def on_mount(self) -> None:
+        self._fit_labels()
         longest = max((columns.cell_width(entry.why_not or entry.help) for entry in self._entries), default=0)
         widest = max(
             sum(self._widths) + 1 + longest, *(columns.cell_width(entry.label) for entry in self._entries), _LEAST_WIDTH
@@ -106,6 +119,7 @@ class Menu(ModalScreen[str | None], DismissedOnce[str | None]):
         self.call_after_refresh(self._show, "")
 
     def on_resize(self) -> None:
+        self._fit_labels()
         self.call_after_refresh(self._show, self.query_one(Input).value if self._search else "")
 
     def _explain(self) -> None:

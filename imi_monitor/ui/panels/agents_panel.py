@@ -62,7 +62,8 @@ class AgentsPanel(Panel):
             key = f"{one.key.host}\0{one.key.repo}\0{one.key.worktree}"
             rows.append(self.row(key, (one, plan, ages), partial(_claim, one, plan, ages)))
         return rows + [
-            ListRow(f"wait {one.key.repo} {one.key.worktree} {one.place}", _waiter(one)) for one in snapshot.waiting
+            ListRow(f"wait {one.key.repo} {one.key.worktree} {one.place}", _waiter(one, stacked=plan.stacked))
+            for one in snapshot.waiting
         ]
 
     def _ages(self, one: ClaimState, now: datetime) -> tuple[str, str]:
@@ -110,9 +111,10 @@ def _claim(one: ClaimState, plan: agent_row.AgentColumns, ages: tuple[str, str])
     return (head.append(rest).truncate(plan.room, ellipsis=True),)
 
 
-def _waiter(one: Waiter) -> tuple[Content, ...]:
-    text = f"… {safe(one.agent, 60)} waits for {safe(one.key.worktree, 60)}, {_place(one.place)} in line"
-    return (Content.styled(text, cells.MUTED),)
+def _waiter(one: Waiter, *, stacked: bool) -> tuple[Content, ...]:
+    text, place = f"… {safe(one.agent, 60)} waits for {safe(one.key.worktree, 60)}", f"{_place(one.place)} in line"
+    lines = (text, f"  {place}") if stacked else (f"{text}, {place}",)
+    return tuple(Content.styled(line, cells.MUTED) for line in lines)
 
 
 def _urgency(one: ClaimState) -> tuple[int, str, Key]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from textual.content import Content
 
@@ -34,8 +34,10 @@ class ChangesPanel(FeedPanel[Change]):
         """The changes seen, behind those of uncommitted files from before."""
         if not snapshot.earlier:
             return snapshot.changes
-        seen = {(change.worktree, change.path) for change in snapshot.changes}
-        return (*(one for one in snapshot.earlier if (one.worktree, one.path) not in seen), *snapshot.changes)
+        seen = {
+            (change.repo, change.worktree, path) for change in snapshot.changes for path in _with_folders(change.path)
+        }
+        return (*(one for one in snapshot.earlier if (one.repo, one.worktree, one.path) not in seen), *snapshot.changes)
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         inputs = super().row_inputs(snapshot, selected)
@@ -55,6 +57,15 @@ class ChangesPanel(FeedPanel[Change]):
         )
         agents = max((columns.cell_width(safe(entry.by)) + 1 for entry in entries if entry.by), default=0)
         return min(longest, max(9, min(20, room // 3), room - 12 - paths - agents))
+
+
+def _with_folders(path: str) -> Iterator[str]:
+    """The path, and the folders it is in as git lists an untracked one: `new/`."""
+    yield path
+    end = path.rfind("/")
+    while end > 0:
+        yield path[: end + 1]
+        end = path.rfind("/", 0, end)
 
 
 PANEL = ChangesPanel

@@ -27,10 +27,13 @@ _SCREENS_KEPT = (
 class ListRow:
     """One row: its key and its lines, or a function that makes them when the row is first drawn."""
 
-    __slots__ = ("_lines", "_make", "heading", "key")
+    __slots__ = ("_lines", "_make", "heading", "key", "wraps")
 
-    def __init__(self, key: str, lines: tuple[Content, ...] | MakeLines, *, heading: bool = False) -> None:
+    def __init__(
+        self, key: str, lines: tuple[Content, ...] | MakeLines, *, heading: bool = False, wraps: bool = False
+    ) -> None:
         self.key = key
+        self.wraps = wraps
         self.heading = heading  # stands above other rows; the cursor does not start on it
         self._make: MakeLines | None = (
             lines if callable(lines) else None
@@ -50,8 +53,9 @@ class ListRow:
 
 
 def message_row(text: Content | str) -> ListRow:
-    """A row that says why a list is empty."""
-    return ListRow("", (Content.styled(key_hints.in_keys(text), "$foreground 60%") if isinstance(text, str) else text,))
+    """A row that says why a list is empty; it is wrapped when it is the only one."""
+    line = Content.styled(key_hints.in_keys(text), "$foreground 60%") if isinstance(text, str) else text
+    return ListRow("", (line,), wraps=True)
 
 
 class RowList(CursorList):
@@ -100,7 +104,7 @@ class RowList(CursorList):
 
     def show(self, rows: Sequence[ListRow], height: int | None = None) -> None:
         """Draw these rows from now on; a row that looks the same as before is not painted again."""
-        rows = tuple(rows)
+        rows = self._wrapped(rows, height or self.row_height)
         resized = height is not None and height != self.row_height
         if len(rows) == len(self._rows) and not resized and all(map(is_, rows, self._rows)):
             return
@@ -118,6 +122,14 @@ class RowList(CursorList):
         self._reflow(anchor, to_end=self._follow_end and at_end)
         if resized and self._moved_by_user:
             self._show_cursor()
+
+    def _wrapped(self, rows: Sequence[ListRow], height: int) -> tuple[ListRow, ...]:
+        """The rows; a message alone in as many rows as it needs."""
+        if len(rows) != 1 or not rows[0].wraps or not self.size.width:
+            return tuple(rows)
+        lines = rows[0].lines[0].wrap(self.room)
+        parts = [tuple(lines[at : at + height]) for at in range(0, len(lines), height)]
+        return tuple(ListRow(rows[0].key, part) for part in parts)
 
     def _repaint_changed(self, before: Sequence[ListRow]) -> None:
         """Paint the cells that look different; the keys and their order are the same as before."""
@@ -177,7 +189,7 @@ class RowList(CursorList):
         self.select(self._rows[index].key)
 
     def key_enter(self) -> None:
-        if self._cursor is not None:
+        if self._cursor:  # the row of a message has no key
             self.post_message(self.RowChosen(self, self._cursor))
 
     def _set_cursor(self, key: str | None, *, scroll: bool = True) -> None:
@@ -219,7 +231,7 @@ class RowList(CursorList):
         self.select(key)
         if event.button == 3:
             self.post_message(self.MenuRequested(self, key))
-        elif event.chain == 2:
+        elif event.chain == 2 and key:
             self.post_message(self.RowChosen(self, key))
 
     # -- drawing ----------------------------------------------------------------------------------------------------
