@@ -116,6 +116,7 @@ VERBS: dict[str, str] = {
     "file research": "imi_monitor.actions.contained.file_actions",
     "workspace list": "imi_monitor.actions.contained.workspace_actions",
     "workspace show": "imi_monitor.actions.contained.workspace_actions",
+    "workspace deliver": "imi_monitor.actions.contained.workspace_actions",
     "workspace archive": "imi_monitor.actions.contained.workspace_actions",
     "workspace clean": "imi_monitor.actions.contained.workspace_actions",
     "workspace restore": "imi_monitor.actions.contained.workspace_actions",
@@ -207,6 +208,8 @@ TOOLS: dict[str, str] = {
     "file_find": "imi_monitor.actions.contained.file_actions",
     "deliver": "imi_monitor.actions.contained.file_actions",
     "read_research_files": "imi_monitor.actions.contained.file_actions",
+    "milestone": "imi_monitor.actions.notes.logged_notes_action",
+    "item_update": "imi_monitor.actions.board.item_status_actions",
 }
 """tool of `imi mcp` -> the module that declares it"""
 
@@ -570,6 +573,20 @@ ACTIONS: tuple[CommandRow, ...] = (
         "key": "X",
         "key_bar": 0,
         "requires": (),
+        "needs_worktree": True,
+        "needs_registry": True,
+        "changes": True,
+        "for_other_homes": False,
+    },
+    {
+        "word": "workspace deliver",
+        "module": "imi_monitor.actions.contained.workspace_actions",
+        "group": "Agents",
+        "label": "Deliver files",
+        "help": "deliver the files that wait for a person, to where their agent wants them",
+        "key": "e",
+        "key_bar": 0,
+        "requires": ("delivery",),
         "needs_worktree": True,
         "needs_registry": True,
         "changes": True,

@@ -67,6 +67,7 @@ class Option:
         "number",
         "optional_value",
         "overrides",
+        "replaces_worktree",
         "ticked",
         "value",
     )
@@ -84,15 +85,17 @@ class Option:
         goes_with: tuple[str, ...] = (),
         choices: tuple[str, ...] = (),
         label: str = "",
-        ticked: float | None = None,
+        ticked: float | str | None = None,
         needed: bool = False,
         multiline: bool = False,
         listed: bool = False,
+        replaces_worktree: bool = False,
     ) -> None:
         self.name = name
         self.multiline = multiline  # a dialog has an editor of several lines for it
         self.listed = listed  # a dialog shows the action's choices side by side, none of them first
         self.label = label or _label(name)  # in a dialog
+        self.replaces_worktree = replaces_worktree  # in a dialog: given, the selected worktree does not count
         self.ticked = ticked  # a dialog shows a tick box that gives this value
         self.needed = needed  # a dialog asks for it first and does not act without it
         self.help = help

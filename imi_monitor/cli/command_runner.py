@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from imi_monitor.actions.context import Context
@@ -107,6 +108,12 @@ def _set_redis(url: str | None) -> None:
 
 
 def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> int:
+    if "IMI_WALL" in os.environ and action.tools:
+        from imi_monitor.cli import walled_tools
+
+        forwarded = walled_tools.run(action, parsed.request)
+        if forwarded is not None:
+            return _finish(forwarded, parsed)
     as_json = parsed.flag("json")
     quiet = as_json or parsed.flag("quiet")
 

@@ -6,6 +6,7 @@ import os
 
 from imi_monitor import actions, command_table
 from imi_monitor.actions.action import Request
+from imi_monitor.cli import walled_tools
 from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.runs.agent_variables import PLACE_VARIABLE, ROLE_VARIABLE, WALL_VARIABLE
@@ -60,6 +61,8 @@ class ToolBox:
         from imi_monitor.actions.context import Context
 
         action, tool = _find(name)
+        if walled_tools.is_forwarded(name):
+            return walled_tools.call(name, arguments, cancelled)
         notes: list[str] = []
         context = Context(database=self._database, notify=notes.append, cancelled=cancelled)
         context.tolerated_settings = action.tolerates
@@ -146,7 +149,7 @@ def _options(action: Action, tool: Tool, names_itself: bool) -> list[Option]:
 
 def _argument_schema(action: Action, argument: Argument) -> dict[str, object]:
     if argument.rest:
-        return {"type": "array", "items": {"type": "string"}, "description": argument.help}
+        return {"type": "string", "description": argument.help.partition(";")[0]}
     here = "; default: the one you are in" if argument.name == action.worktree_value and not argument.optional else ""
     return {"type": "string", "description": argument.help + here}
 
@@ -165,9 +168,9 @@ def _option_schema(option: Option) -> dict[str, object]:
 def _value(name: str, value: object, option: Option | None, argument: Argument | None) -> object:
     """The value as the command line would give it; UsageError for one of another type."""
     if argument is not None and argument.rest:
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise UsageError(f"{name} must be a list of texts", code="bad-option")
-        return value
+        if not isinstance(value, str):
+            raise UsageError(f"{name} must be a text", code="bad-option")
+        return [value]
     if option is not None and not option.value:
         if not isinstance(value, bool):
             raise UsageError(f"{name} must be true or false", code="bad-option")

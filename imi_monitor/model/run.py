@@ -64,6 +64,15 @@ class RunFile:
 
 
 @dataclass(frozen=True, slots=True)
+class WantedDelivery:
+    """A file of a contained workspace that is to go elsewhere. `waits`: a person has to allow it."""
+
+    name: str
+    target: str
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run in the snapshot: one that is open, or ended lately and was not resumed. None is unknown."""
 
@@ -94,7 +103,10 @@ class Run:
     tool: ToolCall | None = None  # that is under way
     gone: bool = False  # its process is gone, and its end is not recorded yet
     resumable: bool = False  # it crashed: its session can be taken up again
-    files: tuple[RunFile, ...] = ()  # in its run folder, the newest first
+    files: tuple[RunFile, ...] = ()  # in its contained workspace and its run folder, the newest first
+    wall: str | None = None  # the level of its wall; None: it has none
+    workspace: str | None = None  # the path of its contained workspace
+    deliveries: tuple[WantedDelivery, ...] = ()
 
     @property
     def short(self) -> str:
@@ -103,6 +115,10 @@ class Run:
     @property
     def is_open(self) -> bool:
         return self.status in OPEN
+
+    @property
+    def waiting_deliveries(self) -> tuple[WantedDelivery, ...]:
+        return tuple(one for one in self.deliveries if one.waits)
 
 
 def shown_state(status: str, state: str | None, silent: float | None, *, limited: bool = False) -> str:

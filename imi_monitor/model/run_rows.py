@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from imi_monitor.model.agent import Agent
     from imi_monitor.model.run import Run
 
-RUN = "run"  # the type of a row that is a run
+RUN, CONTAINED = "run", "contained"  # the types of a row that is a run: in its run folder, in a contained workspace
 NO_REPOSITORY = ""
 
 
@@ -55,8 +55,8 @@ def row_key(host: str, one: Run) -> Key:
 def _made(host: str, one: Run) -> Worktree:
     return Worktree(
         key=row_key(host, one),
-        path=one.folder,
-        type=RUN,
+        path=one.workspace or one.folder,
+        type=CONTAINED if one.workspace else RUN,
         branch=None,
         is_main=False,
         missing=False,

@@ -24,6 +24,7 @@ import signal
 import sys
 import time
 
+_DEATH_SIGNAL = 1  # prctl: the signal that a process gets when its parent dies
 _SUBREAPER = 36  # prctl: orphans below the agent become children of the keeper
 _PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 _WANTED_PIPE = 1 << 20
@@ -95,6 +96,8 @@ def _become(folder: str, launch: dict, env: dict, gate: int, failure: int, windo
         os.setpgid(0, 0)
         for each in _IGNORED:
             signal.signal(each, signal.SIG_DFL)
+        if launch.get("contained"):
+            _end_with_keeper()
         if os.read(gate, 1) != b"g":
             os.write(failure, b"shut")
             os._exit(127)
@@ -107,6 +110,13 @@ def _become(folder: str, launch: dict, env: dict, gate: int, failure: int, windo
     except OSError as error:
         os.write(failure, str(error.errno).encode())
     os._exit(127)
+
+
+def _end_with_keeper() -> None:
+    try:
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    except (AttributeError, OSError):  # not Linux: the next follower ends what is left
+        return
 
 
 def _input(folder: str, pipe: bool) -> int:

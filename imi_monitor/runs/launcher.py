@@ -53,7 +53,7 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
         if plan.wall is not None:
             plan.wall.protect()
         run_folder.make(made, folder.file("out"))
-        if plan.contained is not None:
+        if plan.takes_requests:
             os.mkdir(os.path.join(made, REQUESTS), 0o700)
         row = db.transact(connection, _insert, plan, made)
     except OSError as error:

@@ -30,11 +30,12 @@ from imi_monitor.model.agent import (
 from imi_monitor.model.run import ALIVE, CRASHED, Question
 from imi_monitor.model.session_record import SessionRecord, SessionState
 from imi_monitor.model.snapshot import Key
-from imi_monitor.runs import launch_folder, providers, run_claim, run_end, run_files, run_result
+from imi_monitor.runs import launch_folder, providers, run_claim, run_end, run_files, run_result, run_upkeep
 from imi_monitor.runs.contained.request_folder import RequestFolder
 from imi_monitor.runs.launch_folder import ProcessEnd
 from imi_monitor.runs.report_observer import ReportObserver
 from imi_monitor.runs.run_checkpoint import MESSAGES, CheckpointClock
+from imi_monitor.runs.tool_server import ToolServer
 from imi_monitor.sources.agents.hooks.records import STOPPED
 from imi_monitor.store import checkpoints, db, run_usage, runs, session_writer
 from imi_monitor.store.runs import RunRow
@@ -351,11 +352,12 @@ class RunIngest:
     def _follow(self, rows: Sequence[RunRow]) -> None:
         alive = {row.seq: row for row in rows if row.status == ALIVE}
         for seq in [seq for seq in self.followed if seq not in alive]:
-            del self.followed[seq]
+            self.followed.pop(seq).requests.close()
         for seq, row in alive.items():
             known = self.followed.get(seq)
             if known is None:
                 known = self.followed[seq] = FollowedRun(row, self.checkpoint_every, self._prices)
+                known.requests = RequestFolder(row, ToolServer(row, run_upkeep.registry_of(self.connection)))
                 position = db.read(self.connection, runs.offset, seq)[0]
                 if position:
                     known.read_recorded(position)

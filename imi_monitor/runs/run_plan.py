@@ -73,6 +73,10 @@ class RunPlan:
     wall: RunWall | None = None
     contained: ContainedWork | None = None
 
+    @property
+    def takes_requests(self) -> bool:
+        return self.wall is not None or self.contained is not None
+
     def environment(self, folder: str) -> dict[str, str]:
         """The agent's environment: the caller's, with what names the run."""
         passed = {name: value for name, value in os.environ.items() if name not in (*_NOT_PASSED, *SURROUNDINGS)}
@@ -83,8 +87,10 @@ class RunPlan:
             "IMI_SESSION_ID": self.id,
         }
         if self.contained is not None:
-            named |= {PLACE_VARIABLE: self.contained.path, REQUESTS_VARIABLE: os.path.join(folder, REQUESTS)}
+            named[PLACE_VARIABLE] = self.contained.path
             named |= {ROLE_VARIABLE: self.contained.role} if self.contained.role else {}
+        if self.takes_requests:
+            named[REQUESTS_VARIABLE] = os.path.join(folder, REQUESTS)
         return {**self.launch.env, **passed, **named}
 
     def files(self) -> dict[str, str]:

@@ -15,12 +15,13 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from imi_monitor import paths
 from imi_monitor.model import times
-from imi_monitor.model.agent import WORKING, Agent
+from imi_monitor.model.agent import Agent
+from imi_monitor.model.files_in_hand import list_in_hand
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.text import safe
 from imi_monitor.sources.hints import AgentsRead, ChangedFilesRead, Hint, RosterRead
@@ -31,9 +32,6 @@ _PAUSE = 4.0  # seconds between two confirmations
 _MOST_LINES = 20_000  # of one file
 _HEAD = "imi-edits 1 {at:>12} {mode}\n"
 _UNWRITABLE = frozenset('\t\n\r"\\')  # in names; the shell program cannot match them
-_EDITS = frozenset(
-    {"Edit", "Write", "MultiEdit", "NotebookEdit", "write_file", "replace", "edit", "write", "apply_patch"}
-)
 
 
 class EditWarningsSource(Source):
@@ -105,30 +103,16 @@ class EditWarningsSource(Source):
                 agents.setdefault(agent.key, []).append(agent)
         for entry in entries:
             here = agents.get(entry.key, ())
-            in_hand = dict(self._in_hand(entry, here))
+            changed = self._files.get(entry.key, frozenset())
+            in_hand = dict(list_in_hand(here, entry.key, entry.path, changed))
             who = f" ({', '.join(sorted({one.name for one in here}))})" if here else ""
-            for path in sorted(self._files.get(entry.key, ())):
+            for path in sorted(changed):
                 said = f"{entry.key.worktree}{who} has changed {path} and not merged it"
                 lines.append(_line(path, entry.key.worktree, "", said))
             for path, agent in sorted(in_hand.items()):
                 said = f"{agent.name} has {path} in hand in {entry.key.worktree}"
                 lines.append(_line(path, entry.key.worktree, agent.session or "", said))
         return "".join(lines[:_MOST_LINES])
-
-    def _in_hand(self, entry: RosterEntry, here: Sequence[Agent]) -> Iterator[tuple[str, Agent]]:
-        """The files of a worktree that a working agent is editing, or has written and not committed."""
-        changed = self._files.get(entry.key, frozenset())
-        for agent in here:
-            if agent.session is None or agent.state not in WORKING:
-                continue
-            tool = agent.truth.tool
-            edited = tool.target if tool is not None and tool.name in _EDITS else None
-            if edited and (path := _relative(os.path.join(agent.cwd or entry.path, edited), entry.path)):
-                yield path, agent
-            for written in agent.facts.files:
-                path = _relative(written, entry.path)
-                if path in changed:
-                    yield path, agent
 
 
 def make_source(context: SourceContext) -> EditWarningsSource | None:
@@ -140,10 +124,6 @@ def make_source(context: SourceContext) -> EditWarningsSource | None:
 def file_of(common_dir: str) -> str:
     """The file of a repository."""
     return os.path.join(paths.edits_dir(), f"{hashlib.sha256(os.fsencode(common_dir)).hexdigest()[:16]}.tsv")
-
-
-def _relative(path: str, root: str) -> str:
-    return path[len(root) + 1 :] if path.startswith(f"{root}/") else ""
 
 
 def _line(path: str, worktree: str, session: str, text: str) -> str:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.model import times
+from imi_monitor.model.contained_names import REGISTRY_FILE
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.run import Run, RunFile
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged
@@ -78,7 +79,7 @@ class RunsSource(Source):
         for one in found:
             listed_at, files = before.get(one.id, (-self._tick, ()))
             if now - listed_at >= 0.9 * self._tick:
-                listed_at, files = now, list_files(one.folder)
+                listed_at, files = now, (*list_workspace(one.workspace), *list_files(one.folder))
             self._files[one.id] = listed_at, files
         return [replace(one, files=self._files[one.id][1]) for one in found]
 
@@ -89,7 +90,7 @@ def make_source(context: SourceContext) -> RunsSource:
 
 def _is_shown(one: Run, now: datetime) -> bool:
     """An end is shown for an hour; one that a person should see, for as long as it was read."""
-    if one.is_open or one.resumable or one.status == "failed":
+    if one.is_open or one.resumable or one.status == "failed" or one.waiting_deliveries:
         return True
     ended = times.parse(one.ended_at)
     return ended is None or now - ended <= _SHOWN_AFTER
@@ -99,6 +100,28 @@ def list_files(folder: str) -> tuple[RunFile, ...]:
     """The files in the parts of a run folder, the newest first; links are not followed."""
     files = sorted(_files(folder), key=lambda one: (one.changed_at, one.path), reverse=True)
     return tuple(files[:_MOST_FILES])
+
+
+def list_workspace(folder: str | None) -> tuple[RunFile, ...]:
+    """The files of a contained workspace, which is flat, the newest first."""
+    if folder is None:
+        return ()
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if (
+                    not entry.name.startswith(".")
+                    and entry.name != REGISTRY_FILE
+                    and entry.is_file(follow_symlinks=False)
+                ):
+                    info = entry.stat(follow_symlinks=False)
+                    found.append(
+                        RunFile(entry.name, info.st_size, times.stamp(datetime.fromtimestamp(info.st_mtime, UTC)))
+                    )
+    except OSError:
+        return ()  # it was cleaned
+    return tuple(sorted(found, key=lambda one: (one.changed_at, one.path), reverse=True)[:_MOST_FILES])
 
 
 def _files(folder: str) -> Iterator[RunFile]:

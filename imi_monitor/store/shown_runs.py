@@ -8,9 +8,10 @@ import sqlite3
 from imi_monitor import host
 from imi_monitor.model import run_modes
 from imi_monitor.model.agent import SessionFacts, ToolCall
-from imi_monitor.model.run import CRASHED, OPEN, QUEUED, STALLED, Question, Run
+from imi_monitor.model.run import CRASHED, OPEN, QUEUED, STALLED, Question, Run, WantedDelivery
 from imi_monitor.model.snapshot import Key
-from imi_monitor.store import runs
+from imi_monitor.store import contained_work, runs
+from imi_monitor.store.contained_work import WAITS, WANTED
 
 _MOST = 200
 _OPEN = ", ".join(f"'{one}'" for one in OPEN)
@@ -36,7 +37,7 @@ def list_shown(connection: sqlite3.Connection, since: str) -> list[Run]:
     """The runs of this machine that are open or ended after `since`, the newest first."""
     rows = connection.execute(
         f"SELECT {', '.join(runs.RunRow.__dataclass_fields__)} FROM runs WHERE host = ?"
-        f" AND (status IN ({_OPEN}) OR ended_at >= ?)"
+        f" AND (status IN ({_OPEN}) OR ended_at >= ? OR id IN (SELECT run FROM deliveries WHERE state = '{WAITS}'))"
         " AND id NOT IN (SELECT resumed_from FROM runs WHERE resumed_from IS NOT NULL) ORDER BY seq DESC LIMIT ?",
         (host.hostname(), since, _MOST),
     )
@@ -48,6 +49,8 @@ def _shown(connection: sqlite3.Connection, one: runs.RunRow) -> Run:
     facts, since, tool = _recorded(connection, one)
     word = one.shown_state
     over = None if one.is_open else one.ended_at
+    contained = launch.get("contained")
+    workspace = str(contained["path"]) if isinstance(contained, dict) else None
     return Run(
         id=one.id,
         program=one.program,
@@ -76,7 +79,15 @@ def _shown(connection: sqlite3.Connection, one: runs.RunRow) -> Run:
         tool=tool,
         gone=one.is_open and host.is_alive(one.host, one.boot, one.pid, one.pid_started) is False,
         resumable=one.status == CRASHED,
+        wall=launch.get("sandbox"),
+        workspace=workspace,
+        deliveries=_deliveries(connection, workspace, one.id) if workspace is not None else (),
     )
+
+
+def _deliveries(connection: sqlite3.Connection, workspace: str, run_id: str) -> tuple[WantedDelivery, ...]:
+    found = contained_work.list_deliveries(connection, workspace, WANTED, WAITS)
+    return tuple(WantedDelivery(one.name, one.target, one.state == WAITS) for one in found if one.run == run_id)
 
 
 def _question(connection: sqlite3.Connection, one: runs.RunRow) -> Question | None:

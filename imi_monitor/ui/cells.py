@@ -34,7 +34,16 @@ from imi_monitor.model.text import count, safe
 from imi_monitor.ui import key_hints
 from imi_monitor.ui.snapshot_facts import parse_time
 
-TYPE_GLYPHS = {"run": "○", "feat": "▫", "fix": "✚", "review": "◇", "trunk": "▪", "aiops": "⚙", "devops": "⚒"}
+TYPE_GLYPHS = {
+    "run": "▤",
+    "contained": "▣",
+    "feat": "▫",
+    "fix": "✚",
+    "review": "◇",
+    "trunk": "▪",
+    "aiops": "⚙",
+    "devops": "⚒",
+}
 CHANGE_GLYPHS = {
     "created": ("+", "$success"),
     "modified": ("~", "$accent"),
@@ -65,6 +74,8 @@ def fixed_name(value: str, width: int, style: str = "") -> Content:
 def glyph(worktree: Worktree) -> Content:
     if worktree.missing:
         return Content.styled("✗", "$missing")
+    if worktree.run is not None and worktree.run.waiting_deliveries:
+        return Content.styled("◆", "$agent-asks")
     if worktree.claim is not None and worktree.claim.state in CLAIM_WORDS:
         return Content.styled(CLAIM_WORDS[worktree.claim.state][0], CLAIM_STYLES[worktree.claim.state])
     return Content.styled(TYPE_GLYPHS.get(worktree.type, "·"), "$primary" if worktree.claim else MUTED)
@@ -212,12 +223,22 @@ def problem(worktree: Worktree, *, short: bool = False) -> Content:
 
 
 def run_summary(one: Run) -> Content:
-    """`3 files`: how many the run folder has; empty without any."""
-    return Content.styled(count(len(one.files), "file") if one.files else "", MUTED)
+    """`3 files, strict`: how many it has made, and the level of its wall."""
+    files, wall = Content.styled(count(len(one.files), "file") if one.files else "", MUTED), run_wall(one)
+    return Content.styled(", ", MUTED).join([part for part in (files, wall) if part.plain])
+
+
+def run_wall(one: Run) -> Content:
+    """The level of its wall; `no wall` for a contained run without one."""
+    if one.workspace is not None and one.wall is None:
+        return Content.styled("no wall", "$warning")
+    return Content.styled(one.wall or "", MUTED)
 
 
 def _run_text(one: Run) -> str:
-    """What is said of a run whose agent is not shown: how it ended, and what it was to do."""
+    """What is said of a run whose agent is not shown: what waits for a person, else how it ended and what it was to do."""
+    if one.waiting_deliveries:
+        return f"wants to deliver {safe(', '.join(file.name for file in one.waiting_deliveries), 200)}"
     lines = (one.detail or one.prompt or "").splitlines()
     return f"{one.shown}: {safe(lines[0], 200)}" if lines else one.shown
 
@@ -228,7 +249,7 @@ def activity(worktree: Worktree, *, task: bool = True) -> Content:
     if special.plain:
         return special
     if worktree.run is not None:
-        return Content.styled(_run_text(worktree.run), MUTED)
+        return Content.styled(_run_text(worktree.run), "$agent-asks" if worktree.run.waiting_deliveries else MUTED)
     claim, change = worktree.claim, worktree.last_change
     if claim is not None and claim.state in CLAIM_WORDS:
         lost = Content.styled(CLAIM_WORDS[claim.state], CLAIM_STYLES[claim.state])

@@ -78,6 +78,11 @@ def _session(_facts: SnapshotFacts, _tree: Worktree) -> str:
     return ""  # without an agent there, the last recorded session is shown
 
 
+def _delivery(_facts: SnapshotFacts, tree: Worktree) -> str:
+    waiting = tree.run is not None and tree.run.waiting_deliveries
+    return "" if waiting else f"no file of {_name(tree)} waits to be delivered"
+
+
 def _run_name(tree: Worktree) -> str:
     return f"run {_name(tree)}"
 
@@ -97,6 +102,7 @@ CONDITIONS: dict[str, Condition] = {
     "run": _run,
     "question": _question,
     "session": _session,
+    "delivery": _delivery,
 }
 
 
@@ -130,7 +136,7 @@ def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree
     if (
         tree.run is not None
         and command.word not in _FOR_RUNS
-        and not {"run", "question", "agent", "session"} & set(command.requires)
+        and not {"run", "question", "agent", "session", "delivery"} & set(command.requires)
     ):
         return f"{_run_name(tree)} has no worktree: this is about one"
     reasons = (CONDITIONS[name](facts, tree) for name in command.requires)

@@ -21,6 +21,8 @@ ASCII_TWINS = str.maketrans(
         "✚": "+",
         "◇": "r",  # of a review; `?` means unknown
         "▪": "#",
+        "▤": "f",  # of a run, and the next of a contained one
+        "▣": "c",
         "⚙": "%",
         "⚒": "%",
         "◈": "o",

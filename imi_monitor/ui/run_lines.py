@@ -25,6 +25,7 @@ def head(one: Run, room: int) -> list[Content]:
     who = Content.styled(safe(one.agent, 60), "bold").append(Content("  ")).append(Content.styled(state, style))
     how = [f"{safe(one.program, 40)} {_WAYS.get(one.way, safe(one.way, 20))}", _MODES.get(one.mode, safe(one.mode, 20))]
     lines = [who, Content.styled(", ".join(how), MUTED)]
+    lines += _wall(one)
     if one.dangerous:
         lines.append(Content.styled("⚠ it may act without asking", "$error bold"))
     if one.question is not None:
@@ -35,6 +36,23 @@ def head(one: Run, room: int) -> list[Content]:
     if one.prompt and one.prompt.strip():
         lines.append(Content.styled("> ", MUTED).append(Content(safe(one.prompt.strip().splitlines()[0], 300))))
     return [line.truncate(room, ellipsis=True) for line in lines]
+
+
+def _wall(one: Run) -> list[Content]:
+    """Its wall, and what goes where when it is completed, or waits for a person."""
+    lines = [Content.styled(f"behind a wall: {one.wall}", MUTED)] if one.wall else []
+    if one.workspace is not None and one.wall is None:
+        lines.append(Content.styled("⚠ not contained: it has no wall", "$warning bold"))
+    for file in one.deliveries:
+        text = f"{safe(file.name, 60)} to {safe(file.target, 200)}"
+        waits = Content.styled(f"◆ wants to deliver {text}", "$agent-asks bold")
+        lines.append(waits if file.waits else Content.styled(f"delivers {text} at its end", MUTED))
+    return lines
+
+
+def walled(one: Run, room: int) -> Content:
+    """`run 1b2c3d4e  behind a wall: write`."""
+    return Content.styled(f"run {one.short}  behind a wall: {one.wall}", MUTED).truncate(room, ellipsis=True)
 
 
 def crashed(one: Run, age: str, room: int) -> Content:

@@ -68,7 +68,7 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
         cells.fixed(safe(commit.subject if commit else "", 300), plan.commit, cells.MUTED) if plan.commit else None,
         _distance(tree, upstream, plan.upstream, known=known) if plan.upstream else None,
         _distance(tree, trunk, plan.trunk, known=known, trunk=True) if plan.trunk else None,
-        cells.fixed("", plan.counts) if tree.run else cells.file_counts(state, plan.counts),
+        cells.padded(cells.run_wall(tree.run), plan.counts) if tree.run else cells.file_counts(state, plan.counts),
         cells.fixed(row.measured, width, right=True) if (width := plan.disk or plan.unread) else None,
         cells.sparkline(tree, plan.spark, row.now) if plan.spark else None,
         cells.fixed(row.age, plan.age, cells.MUTED, right=True),

@@ -2,6 +2,7 @@
 
 `[[slow]]` streams words for a minute, `[[ask]]` calls a command that needs a permission, `[[run]]` one that runs for a while,
 `[[fail]]` refuses with 400, `[[retry]]` with 529 so that the program tries again. `[[hi]]` is answered by a word.
+`[[commit]]` and `[[deliver]]` work behind a wall, `[[claim]]` calls imi's tool, `[[write]]` writes the file named by `file=PATH`.
 It speaks the four languages of the programs: Anthropic messages, OpenAI responses and chat completions, Gemini.
 """
 
@@ -10,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -21,7 +22,17 @@ SLOW_WORDS = 120
 _MARK = re.compile(r"\[\[(\w+)\]\]")
 _REFUSALS = {"fail": 400, "retry": 529}
 _COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "shell_command", "Shell")
-_COMMANDS = {"ask": "touch asked.txt", "run": "python3 -c 'import time; time.sleep(40)'"}
+_COMMANDS = {
+    "ask": "touch asked.txt",
+    "run": "python3 -c 'import time; time.sleep(40)'",
+    "commit": "echo work > work.txt && git add work.txt && git commit -qm 'work of an agent'",
+    "deliver": "echo '# Report' > report.md && imi file deliver report.md $OUT/ && imi file write second.md --content x",
+}
+_TOOLS = {
+    "claim": ("claim", {}),
+    "write": ("Write", {"content": "words\n"}),
+}  # mark -> the end of the tool's name, its arguments
+_FILE = re.compile(r"file=(\S+)")
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,12 @@ class Turn:
     asks: bool = False
     refusal: int | None = None
     pause: float = 0.0  # seconds between two words
+    tool: str | None = None  # instead of a command: the end of the name of a tool
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> bool:
+        return self.command is not None or self.tool is not None
 
 
 def next_turn(texts: Sequence[tuple[str, str]], tools: bool) -> Turn:
@@ -41,12 +58,12 @@ def next_turn(texts: Sequence[tuple[str, str]], tools: bool) -> Turn:
     for role, text in reversed(texts):
         found = _MARK.findall(text) if role == "person" else []
         if found:
-            return _scripted(found[-1], answered, tools)
+            return _scripted(found[-1], answered, tools, text)
         answered += role == "tool"
     return Turn(["Hello."])
 
 
-def _scripted(name: str, answered: int, tools: bool) -> Turn:
+def _scripted(name: str, answered: int, tools: bool, text: str) -> Turn:
     if name in _REFUSALS:
         return Turn(refusal=_REFUSALS[name])
     if not tools:
@@ -57,6 +74,10 @@ def _scripted(name: str, answered: int, tools: bool) -> Turn:
         return Turn([f"word{number}" for number in range(SLOW_WORDS)], pause=0.5)
     if name in _COMMANDS and not answered:
         return Turn(["I", "run", "it."], _COMMANDS[name], name == "ask")
+    if name in _TOOLS and not answered:
+        tool, given = _TOOLS[name]
+        file = _FILE.search(text)
+        return Turn(["I", "do", "it."], tool=tool, given={**given, **({"file_path": file[1]} if file else {})})
     return Turn(["Done."])
 
 
@@ -67,6 +88,13 @@ def can_run(tools: Sequence[str]) -> bool:
 
 def call(turn: Turn, tools: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """The command as a call of the tool that the program offers for commands."""
+    if turn.tool is not None:
+        if "mcp__imi" in tools:  # Codex gives the tools of a server one name
+            return turn.tool, dict(turn.given)
+        found = [one for one in tools if one.endswith(turn.tool)]
+        if not found:
+            raise ValueError(f"no tool {turn.tool} among {sorted(tools)}")
+        return found[0], dict(turn.given)
     command = turn.command or ""
     if "exec_command" in tools:
         escalated = {"sandbox_permissions": "require_escalated", "justification": "May it run?"} if turn.asks else {}
@@ -112,14 +140,14 @@ def _anthropic_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[
     for word in _paced(turn):
         yield "content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": f"{word} "}}
     yield "content_block_stop", {"index": 0}
-    if turn.command:
+    if turn.calls:
         name, given = call(turn, tools)
         block = {"type": "tool_use", "id": f"toolu_{time.time_ns()}", "name": name, "input": {}}
         yield "content_block_start", {"index": 1, "content_block": block}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(given)}
         yield "content_block_delta", {"index": 1, "delta": delta}
         yield "content_block_stop", {"index": 1}
-    stop = "tool_use" if turn.command else "end_turn"
+    stop = "tool_use" if turn.calls else "end_turn"
     yield "message_delta", {"delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 9}}
     yield "message_stop", {}
 
@@ -151,7 +179,7 @@ def _response_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[E
     text = {"type": "output_text", "text": " ".join(turn.words), "annotations": []}
     items = [{**item, "status": "completed", "content": [text]}]
     yield f"{name}.done", {"output_index": 0, "item": items[0]}
-    if turn.command:
+    if turn.calls:
         tool, arguments = call(turn, tools)
         items.append(
             {
@@ -159,6 +187,7 @@ def _response_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[E
                 "id": f"fc_{ident}",
                 "call_id": f"call_{ident}",
                 "name": tool,
+                **({"namespace": "mcp__imi"} if turn.tool else {}),
                 "arguments": json.dumps(arguments),
                 "status": "completed",
             }
@@ -222,7 +251,7 @@ def gemini(request: dict[str, Any]) -> tuple[Turn, list[str], Any]:
 def _gemini_events(turn: Turn, tools: Sequence[str], model: str) -> Iterator[Event]:
     usage = {"promptTokenCount": 100, "candidatesTokenCount": 9, "totalTokenCount": 109}
     parts: list[dict[str, Any]] = [{"text": f"{word} "} for word in turn.words]
-    if turn.command:
+    if turn.calls:
         name, given = call(turn, tools)
         parts.append({"functionCall": {"name": name, "args": given}})
     for number, part in enumerate(parts, 1):
@@ -261,6 +290,9 @@ def _value(schema: dict[str, Any]) -> Any:
 # -- the server ---------------------------------------------------------------------------------------------------------
 
 
+ASKED: list[bytes] = []  # what the programs sent, for tests
+
+
 class StubHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -274,6 +306,7 @@ class StubHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        ASKED.append(body)
         request = json.loads(body or b"{}")
         path = self.path.partition("?")[0]
         language = _language(path)

@@ -3,12 +3,12 @@
 `fake_agent.py claude -p …` speaks stream-json, and without `-p` it is a program for a terminal that runs its hooks;
 `fake_agent.py codex …` speaks the app-server's JSON-RPC, and any other name the Agent Client Protocol. What the prompt says:
 [[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
-kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages,
-[[flood]] writes 3,000 messages, [[pace]] 200 in 20 seconds, [[leave]] leaves a process behind and ends, [[report]] writes a
-report into its run folder, [[draft]] writes files into its contained workspace and wants one delivered, [[complain]] writes to
-its standard error, [[limit]] reaches the usage limit for an hour; only Claude: [[login]] is not logged in, [[fetch]] reads a
-page, [[question]] asks for one of two choices, [[write]] writes a file, [[commit]] commits it, [[spend]] reports a cost,
-[[pause]] waits a moment for the end of a limit and goes on by itself.
+kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages, [[flood]]
+writes 3,000 messages, [[pace]] 200 in 20 seconds, [[leave]] leaves a process behind and ends, [[report]] writes a report into
+its run folder, [[draft]] writes files into its contained workspace and wants one delivered, [[shell]] runs what follows `sh:
+`, [[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour; only Claude: [[login]] is not
+logged in, [[fetch]] reads a page, [[question]] asks for one of two choices, [[write]] writes a file, [[commit]] commits it,
+[[spend]] reports a cost, [[pause]] waits a moment for the end of a limit and goes on by itself.
 Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0; of limits from reports about them.
 """
 
@@ -38,6 +38,7 @@ class FakeAgent:
     def __init__(self) -> None:
         self._rest = b""
         self.deaf = False
+        self.prompt = ""
 
     def out(self, record: Record) -> None:
         sys.stdout.write(json.dumps(record) + "\n")
@@ -55,6 +56,7 @@ class FakeAgent:
 
     def act(self, prompt: str) -> str:
         """Do what the prompt says; returns completed, interrupted or limited."""
+        self.prompt = prompt
         for mark in re.findall(r"\[\[(\w+)\]\]", prompt):
             if mark in ENDS:
                 return ENDS[mark]
@@ -84,6 +86,12 @@ class FakeAgent:
             if message is not None and self.is_interrupt(message):
                 child.kill()
                 return True
+        return False
+
+    def do_shell(self) -> bool:
+        words = self.prompt.partition("sh: ")[2]
+        done = subprocess.run(["/bin/sh", "-c", words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.say(done.stdout)
         return False
 
     def do_leave(self) -> bool:

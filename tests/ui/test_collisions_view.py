@@ -10,10 +10,11 @@ from textual.pilot import Pilot
 
 from imi_monitor.model.snapshot import Collision, Key
 from imi_monitor.ui.app import ImiApp
-from imi_monitor.ui.views.collisions_view import CollisionsView, both_ways, conflict_rows, pair_rows, sign
+from imi_monitor.ui.views.collisions_view import CollisionsView, both_ways, conflict_rows, in_hand_rows, pair_rows, sign
 from imi_monitor.ui.widgets.matrix import Matrix
 from tests.helpers import Repo
 from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
+from tests.ui.sample_agents import at_work
 
 
 def clash(*trees: Repo) -> None:
@@ -152,3 +153,12 @@ def test_an_untried_merge_is_marked_as_untried() -> None:
 def test_a_file_without_lines_says_why() -> None:
     (row,) = conflict_rows({"path": "x.bin", "why": "binary", "hunks": []})
     assert row.lines[0].plain == "x.bin  binary"
+
+
+def test_files_in_hand_are_named_with_their_agent() -> None:
+    world = at_work()
+    (busy,) = [one for one in world.agents if one.truth.tool is not None and one.truth.tool.name == "Edit"][:1]
+    assert busy.key is not None and busy.truth.tool is not None
+    said = "\n".join(row.lines[0].plain for row in in_hand_rows(world, {busy.key}))
+    assert f"{busy.name} has {busy.truth.tool.target} in hand in {busy.key.worktree}" in said
+    assert in_hand_rows(world, set()) == []

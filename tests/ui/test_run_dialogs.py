@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from textual.pilot import Pilot
 from imi_monitor.model.run import Run
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
+from imi_monitor.ui.widgets.form_inputs import TickBox
 from tests.helpers import Repo
 from tests.runs.conftest import world
 from tests.runs.run_kit import RunWorld
+from tests.runs.walls.test_escapes import find_wall
 from tests.ui.pilot_kit import run_dashboard, screen_text, type_at_once, wait_until
 from tests.ui.test_dialogs import opened
 
@@ -63,6 +66,46 @@ def test_an_agent_is_started_answered_and_stopped_from_the_dashboard(world: RunW
         world.wait(run, "completed")
 
     run_dashboard(world.repo, play)
+
+
+def test_an_agent_is_started_behind_a_wall_from_the_dialog(world: RunWorld) -> None:
+    find_wall()
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        dialog = await opened(app, pilot, "feat-x", "greater_than_sign")
+        await pilot.press(*"[[slow]]")
+        dialog.query_one("#ask-sandbox", TickBox).value = True
+        await wait_until(pilot, lambda: "behind a wall: write" in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        [run] = world.imi("runs", "--json").data["runs"]
+        assert run["sandbox"] == "write"
+        await wait_until(pilot, lambda: any(one.wall == "write" for one in runs_of(app)))
+        await wait_until(pilot, lambda: "behind a wall" in screen_text(app))
+
+    run_dashboard(world.repo, play)
+
+
+def test_a_contained_run_wants_to_deliver_and_is_allowed_by_a_key(world: RunWorld, tmp_path: Path) -> None:  # S1.20
+    find_wall()
+    run = world.start("[[draft]]", "claude", "--contained")
+    world.wait(run, "idle")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "strict" in screen_text(app))
+        app.home.select(next(one.key for one in app.home.snapshot.worktrees if one.run is not None))
+        await wait_until(pilot, lambda: "extra.md" in screen_text(app))
+        world.imi("stop", run)
+        await wait_until(pilot, lambda: "◆ wants to deliver extra.md" in screen_text(app))
+        await pilot.press("e")
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog) and "extra.md goes to" in screen_text(app))
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        await wait_until(pilot, lambda: "wants to deliver" not in screen_text(app))
+
+    run_dashboard(world.repo, play)
+    assert Path(os.environ["HOME"], "extra.md").read_text() == "# extra.md\n"
 
 
 def test_the_dialog_says_how_to_install_a_program_where_none_is(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome, Tool
 from imi_monitor.actions.board import item_lookup
 from imi_monitor.actions.claims import claim_options
 from imi_monitor.model import board
@@ -28,6 +28,7 @@ class ItemMoveAction(Action):
     more = f"Statuses: {', '.join(board.STATUSES)}. A claim with `--task ITEM` and its end move an item by themselves."
     arguments = (item_lookup.ITEM, Argument("status", "its new status", choices=board.STATUSES))
     options = (_REASON, claim_options.AGENT)
+    tools = (Tool("item_update", options=("reason",)),)
 
     def run(self, context: Context, request: Request) -> Outcome:
         return move(context, request, item_lookup.status_of(str(request.text("status"))))

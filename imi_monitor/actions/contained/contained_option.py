@@ -28,6 +28,9 @@ CONTAINED = Option(
     "work in a contained workspace (default: `default`): one flat folder, behind a strict wall, cleaned at the end",
     value="NAME",
     optional_value=True,
+    label="In the contained workspace instead: a flat folder behind a strict wall",
+    ticked=contained_names.DEFAULT,
+    replaces_worktree=True,
 )
 DELIVER = Option(
     "deliver", "with --contained: what goes where when it is completed: report.pdf=~/Downloads/", value="FILE=DEST"

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.store.contained_work import ContainedRow
+    from imi_monitor.store.contained_work import ContainedRow, Delivery
 
 _NAME = Argument("name", "the workspace; default: default", optional=True)
 
@@ -70,6 +70,53 @@ class WorkspaceShowAction(_WorkspaceAction):
         wanted = [{"name": one.name, "target": one.target, "state": one.state, "why": one.why} for one in waiting]
         open_runs = [row.id for row in working if row.is_open]
         return Outcome(lines, {"path": path, "files": files, "deliveries": wanted, "runs": open_runs})
+
+
+class WorkspaceDeliverAction(_WorkspaceAction):
+    words = ("workspace deliver",)
+    label = "Deliver files"
+    help = "deliver the files that wait for a person, to where their agent wants them"
+    more = (
+        "A file that is there is never replaced: the new one becomes `report (1).pdf`. `imi file deliver` delivers one."
+    )
+    key = "e"
+    makes_new = False
+    requires = ("delivery",)
+    arguments = (Argument("name", "the run, or the workspace; default: default", optional=True),)
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        path, waiting = self._waiting(context, request)
+        lines = [f"{safe(one.name, 60)} goes to {safe(one.target, 300)}" for one in waiting]
+        return [*lines, f"{safe(path)} goes to the trash when no agent works in it"]
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        path, waiting = self._waiting(context, request)
+        who, made, warnings = file_place.agent(context, request), [], []
+        for one in waiting:
+            try:
+                final = workspace_end.deliver_now(context.connection, path, one.name, one.target, who)
+            except ImiError as error:
+                warnings.append(error.sentence)
+                continue
+            db.transact(context.connection, contained_work.end_delivery, one.seq, contained_work.DELIVERED, None, final)
+            made.append(final)
+        workspace_end.clean_if_over(context.connection, path, "its last delivery was made")
+        data: dict[str, object] = {"path": path, "delivered": made}
+        return Outcome(
+            [f"delivered {safe(one, 1000)}" for one in made], data, warnings=warnings, exit_status=int(bool(warnings))
+        )
+
+    def _waiting(self, context: Context, request: Request) -> tuple[str, list[Delivery]]:
+        """The workspace and what waits in it: of one run, or of all."""
+        given = request.text("name")
+        row = db.read(context.connection, runs.by_id, given) if given else None
+        found = next((one for one in db.read(context.connection, runs.list_runs) if given and one.short == given), row)
+        path = (workspace_end.workspace_of(found) if found is not None else None) or self._path(context, request)
+        waiting = db.read(context.connection, contained_work.list_deliveries, path, WAITS)
+        waiting = [one for one in waiting if found is None or one.run == found.id]
+        if not waiting:
+            raise Refused(f"no file of {safe(given or path)} waits to be delivered", code="nothing-waits")
+        return path, waiting
 
 
 class WorkspaceCleanAction(_WorkspaceAction):
@@ -188,6 +235,7 @@ class WorkspacePurgeAction(_WorkspaceAction):
 ACTIONS = (
     WorkspaceListAction(),
     WorkspaceShowAction(),
+    WorkspaceDeliverAction(),
     WorkspaceArchiveAction(),
     WorkspaceCleanAction(),
     WorkspaceRestoreAction(),

@@ -38,6 +38,14 @@ _OPTIONS = (
     Option("prompt", "what the agent is to do", value="TEXT", goes_with=("start",), needed=True, multiline=True),
     Option(EDITS, "it edits files without asking", label="It edits files without asking", goes_with=("start",)),
     Option(PLAN, "it only reads and plans", label="It only reads and plans", goes_with=("start",)),
+    Option(
+        "sandbox",
+        "a wall around it: write, strict or off, as `imi start --sandbox`",
+        value="LEVEL",
+        label="Behind a wall: it changes its worktree and nothing else",
+        goes_with=("start",),
+        ticked="write",
+    ),
 )
 _MORE = """If the worktree exists, imi goes to it. An existing branch of that name, here or on the remote, is used as it is.
 Else the branch starts at the trunk, which is fetched first; without a network, at the local trunk.
@@ -54,7 +62,7 @@ class _CreateAction(Action):
     label = "New worktree"
     more = _MORE
     options = _OPTIONS
-    dialog_options = ("start", "prompt", EDITS, PLAN, "from", "branch")
+    dialog_options = ("start", "prompt", EDITS, PLAN, "sandbox", "from", "branch")
     makes_new = True
     returns_path = True
     opens_worktree = True
@@ -119,7 +127,7 @@ def _start_request(request: Request) -> Request | None:
     """The request of `imi start`; None without --start."""
     from imi_monitor.actions.action import Request as ActionRequest
 
-    given = [name for name in ("prompt", EDITS, PLAN) if name in request.values]
+    given = [name for name in ("prompt", EDITS, PLAN, "sandbox") if name in request.values]
     if request.text("start") is None:
         if given:
             raise UsageError(f"--{given[0]} needs --start PROGRAM", code="bad-option")

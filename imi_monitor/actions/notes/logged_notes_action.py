@@ -6,7 +6,7 @@ process of their own, which the caller does not wait for.
 
 from __future__ import annotations
 
-from imi_monitor.actions.action import Action, Argument, Option, Outcome
+from imi_monitor.actions.action import Action, Argument, Option, Outcome, Tool
 from imi_monitor.actions.claims import claim_options, ownership
 from imi_monitor.model import times
 from imi_monitor.model.errors import Refused, UsageError
@@ -128,6 +128,13 @@ class MilestoneAction(_LogAction):
     help = "record that something is reached in a worktree and in this terminal, or list what was"
     examples = (("imi milestone the tests pass --artifacts report.html", "with a file that shows it"),)
     options = (_WORKTREE, _ARTIFACTS, claim_options.AGENT)
+    tools = (
+        Tool(
+            "milestone",
+            help="record that something is reached, in one sentence, for those who come later",
+            needs=("text",),
+        ),
+    )
     dialog_options = ("text", "artifacts")
 
     def kind(self, request: Request) -> str:

@@ -58,7 +58,7 @@ class ResumeAction(Action):
         run_options.FRESH,
         run_options.OVER_BUDGET,
     )
-    dialog_options = ("prompt",)
+    dialog_options = ("prompt", "sandbox")
 
     def writing_aids(self, context: Context, request: Request) -> WritingAids:
         return prompt_aids.of_run(context, request.text("name"))

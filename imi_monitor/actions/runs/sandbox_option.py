@@ -7,10 +7,11 @@ import os
 
 from imi_monitor.actions.action import Option
 from imi_monitor.actions.contained import contained_option
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.runs import run_wall, walls
-from imi_monitor.runs.provider import WINDOW
+from imi_monitor.runs.provider import TASK, WINDOW
 from imi_monitor.runs.run_wall import RunWall
 
 TYPE_CHECKING = False
@@ -27,6 +28,8 @@ SANDBOX = Option(
     " your home folder), off (default)",
     value="LEVEL",
     choices=walls.LEVELS,
+    label="Behind a wall: it changes its worktree and nothing else",
+    ticked=walls.WRITE,
 )
 
 
@@ -83,10 +86,14 @@ def wall_of(
 
 
 def advice(request: Request, found: Target | None, wanted: str) -> str | None:
-    """What `imi start` suggests where an agent gets to read what strangers wrote and has no wall."""
-    if wanted != walls.OFF or found is None or found.kind != "review":
+    """What `imi start` suggests where an agent has no wall and reads what strangers wrote, or works without a terminal."""
+    if wanted != walls.OFF or found is None or found.is_main or walls.program() is None:
         return None
-    return (
-        f"{safe(found.name)} is a review: what a stranger wrote there can lead the agent; --sandbox write keeps it inside of"
-        " its worktree"
-    )
+    if found.kind == "review":
+        why = f"{safe(found.name)} is a review: what a stranger wrote there can lead the agent"
+    elif request.text("way") == TASK and request.text("sandbox") is None:
+        why = "it works without a terminal in which a person sees what it does"
+    else:
+        return None
+    way = "--sandbox write keeps it inside of its worktree"
+    return advised(why, way, "a wall keeps it inside of its worktree", joint="; ")

@@ -76,7 +76,7 @@ class StartAction(Action):
     key = "greater_than_sign"
     worktree_option = "in"
     requires = ("folder",)
-    dialog_options = ("program", "prompt", "model", EDITS, PLAN)
+    dialog_options = ("program", "prompt", "model", EDITS, PLAN, "sandbox", "contained")
     arguments = (
         Argument(
             "program",

@@ -48,10 +48,19 @@ def settle(connection: sqlite3.Connection, row: RunRow) -> None:
     path = workspace_of(row)
     if path is None:
         return
+    _end_left_behind(row)
     for one in db.read(connection, contained_work.list_deliveries, path, WANTED):
         if one.run == row.id:
             _settle_delivery(connection, path, one, completed=row.status == _COMPLETED)
     clean_if_over(connection, path, f"{row.short} {row.shown_state}")
+
+
+def _end_left_behind(row: RunRow) -> None:
+    """A contained run ends with its keeper; where it has no wall, what its agent started may have outlived it."""
+    from imi_monitor.runs import run_stop  # which ends runs, and so imports this module
+
+    if "sandbox" not in json.loads(row.launch):
+        run_stop.stop_left_behind(row)
 
 
 def settle_all(connection: sqlite3.Connection) -> None:

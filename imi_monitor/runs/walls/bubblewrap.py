@@ -161,7 +161,8 @@ def _programs(enclosure: Enclosure, home: str, env: Mapping[str, str]) -> list[s
     # a folder before what lies in it, which is then shown with it
     for path in sorted({one for found in wanted for one in (os.path.realpath(found), found)}, key=len):
         inside = any(_lies_in(path, one) for one in hidden) or "" in hidden
-        known = path in (home, "/", "/tmp", "/run") or _is_system(path) or any(_lies_in(path, one) for one in bound)
+        above = any(_lies_in(one, path) for one in (home, "/tmp", "/run"))  # it would show what the wall hides
+        known = above or _is_system(path) or any(_lies_in(path, one) for one in bound)
         if inside and not known and os.path.exists(path):
             bound.append(path)
             words += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
@@ -176,7 +177,8 @@ def _prefix(folder: str, home: str) -> str:
     """The folder that a folder of programs needs beside it: the whole of `~/.nvm/versions/node/v22`, of ~/.local/bin itself."""
     parent = os.path.dirname(folder)
     shared = (home, os.path.join(home, ".local"), "/", "/usr", "/usr/local")
-    return parent if os.path.basename(folder) == "bin" and parent not in shared else folder
+    shows_home = _lies_in(home, parent)
+    return parent if os.path.basename(folder) == "bin" and parent not in shared and not shows_home else folder
 
 
 def _roots(program: str) -> Iterator[str]:

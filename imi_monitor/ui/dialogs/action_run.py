@@ -27,7 +27,8 @@ class ActionTarget:
 
     def request(self, action: Action, values: dict[str, object]) -> Request:
         """Return the request for this target; `values` are the arguments besides the name."""
-        named = {} if self.name is None else {action.worktree_value: self.name}
+        elsewhere = any(one.replaces_worktree and one.name in values for one in action.options)
+        named = {} if self.name is None or elsewhere else {action.worktree_value: self.name}
         return Request(action.words[0], {**values, **self.bound, **named})
 
 

@@ -40,7 +40,7 @@ class FormField:
     required: bool = False
     first: bool = False  # to type in first, although the preview needs no value
     flag: bool = False
-    ticked: float | None = None  # the value that a ticked box gives
+    ticked: float | str | None = None  # the value that a ticked box gives
     number: bool = False
     chosen: bool = False  # one of few known values
     suggested: bool = False  # with a list to choose from below it

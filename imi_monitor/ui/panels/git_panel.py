@@ -76,6 +76,8 @@ class GitPanel(Panel):
             if tree.key in (one.left, one.right)
         ]
         for one in snapshot.runs:
+            if one.key == tree.key and one.is_open and one.wall:
+                rows.append(ListRow(f"wall {one.id}", (run_lines.walled(one, self.room),)))
             if one.key == tree.key and one.resumable:
                 age = self.age(one.ended_at, now)
                 rows.append(ListRow(f"crashed {one.id}", (run_lines.crashed(one, age, self.room),)))

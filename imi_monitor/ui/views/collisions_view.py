@@ -5,7 +5,7 @@ The matrix shows the snapshot; the lines are read in a thread when the cursor re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from textual.content import Content
 from imi_monitor.actions.status.collisions_action import TRUNK
 from imi_monitor.model import collision, repository_names
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.files_in_hand import list_in_hand
 from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Collision, Key, Snapshot
 from imi_monitor.model.text import count, safe
@@ -128,9 +129,11 @@ class CollisionsView(View):
 
     def _rows(self, chosen: Collision | None) -> list[ListRow]:
         if chosen is not None:
-            return [*pair_rows(chosen), *self._lines]
+            in_hand = in_hand_rows(self.snapshot, {chosen.left, chosen.right}) if self.snapshot else []
+            return [*pair_rows(chosen), *in_hand, *self._lines]
         if self.snapshot is not None and not self.snapshot.collisions:
-            return [_row("", self._why_none(self.snapshot), cells.MUTED)]
+            keys = {one.key for one in self.snapshot.worktrees}
+            return [_row("", self._why_none(self.snapshot), cells.MUTED), *in_hand_rows(self.snapshot, keys)]
         return [_row("", "the two have no changed file in common", cells.MUTED)]
 
     def _why_none(self, snapshot: Snapshot) -> str:
@@ -176,6 +179,19 @@ def pair_rows(one: Collision) -> list[ListRow]:
     if len(files) > _MOST_FILES:
         rows.append(_row("more", f"  … and {len(files) - _MOST_FILES} more", cells.MUTED))
     return [*rows, _row("gap", "", "")]
+
+
+def in_hand_rows(snapshot: Snapshot, keys: Collection[Key | None]) -> list[ListRow]:
+    """What agents edit in these worktrees, or have written and not committed: an edit of the same file would collide."""
+    rows = []
+    for tree in snapshot.worktrees:
+        if tree.key not in keys:
+            continue
+        changed = {one.path for one in tree.git.files} if tree.git is not None else None
+        for path, agent in sorted(dict(list_in_hand(snapshot.agents, tree.key, tree.path, changed)).items()):
+            text = f"  {safe(agent.name, 40)} has {safe(path, 300)} in hand in {safe(tree.key.worktree, 40)}"
+            rows.append(_row(f"hand {tree.key} {path}", text, "$text-accent"))
+    return [*rows[:_MOST_FILES], *([_row("hand-gap", "", "")] if rows else [])]
 
 
 def conflict_rows(one: dict[str, Any]) -> list[ListRow]:

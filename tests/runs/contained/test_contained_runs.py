@@ -102,6 +102,20 @@ def test_a_keeper_that_gets_a_signal_leaves_no_child_and_the_next_start_cleans(
     assert world.imi("claims", "--json").data["claims"] == []
 
 
+def test_without_a_wall_it_ends_with_its_keeper_too(world: RunWorld, place: Path) -> None:  # S1.13
+    ident = start(world, "[[tool]]", "--sandbox", "off")
+    world.wait(ident, "works")
+    wait_for(lambda: len(family(ident)) > 1)
+    pids, born = family(ident), world.folder(ident).birth()
+    assert born is not None
+    kill_followers()
+    os.kill(born.keeper, signal.SIGKILL)
+    wait_for(has_ended({born.pid: born.started}))
+    world.imi("runs")  # the next command of any kind starts a follower
+    wait_for(has_ended(pids))
+    wait_for(lambda: not place.exists())
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_at_any_moment_leaves_nothing_behind(

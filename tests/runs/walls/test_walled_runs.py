@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,6 +66,35 @@ def test_a_branch_of_others_that_moves_meanwhile_is_told_with_the_way_back(world
     [moved] = world.events("ref.moved")
     assert (moved["ref"], moved["before"]) == ("refs/heads/release", before)
     assert f"git update-ref refs/heads/release {before}" in world.imi("events").out
+
+
+def test_an_agent_behind_a_wall_claims_and_releases_through_its_request_folder(world: RunWorld) -> None:  # S2.9
+    find_wall()
+    for name in ("feat-y", "feat-z"):
+        world.repo.worktree(name)
+    assert world.imi("claim", "feat-z", "--agent", "other").code == 0
+    item = world.imi("item", "add", "the parser", "--json").data["items"][0]["id"]
+    me = f"{sys.executable} -m imi_monitor"
+    asked = (
+        f"{me} claim feat-y --task T-1; {me} claim feat-z || echo refused $?; {me} claim feat-z --wait 0.2;"
+        f" {me} heartbeat feat-x; {me} verify-lock feat-x; {me} milestone it is reached; {me} item move {item} in_progress;"
+        f" {me} overview;"
+        f" {me} claim feat-z --force; {me} release feat-z; {me} release feat-y; {me} file write x --content x; echo end"
+    )
+    ident = world.start(f"[[shell]] sh: {asked}", "claude", "--sandbox", "strict", "--in", "feat-x")
+    world.wait(ident, "idle", "completed")
+    [said] = [one for one in world.messages(ident) if one.rstrip().endswith("end")]
+    mine = world.run(ident)["agent_id"]
+    assert f"feat-y is claimed by {mine}" in said and "feat-z has been held by other" in said, said
+    assert "feat-x is held by" in said or "feat-x is yours" in said, said
+    assert "refused 1" in said and "waited 0.2 s" in said and "milestone of feat-x: it is reached" in said, said
+    assert "behind a wall `imi claim` takes only" in said and "feat-y is unclaimed" in said, said
+    assert {one["worktree_name"]: one["agent_id"] for one in world.imi("claims", "--json").data["claims"]} == {
+        "feat-x": mine,
+        "feat-z": "other",
+    }, "what is not its own it neither takes nor releases"
+    assert [one["text"] for one in world.events("milestone.logged")] == ["it is reached"]
+    world.imi("stop", ident)
 
 
 @pytest.mark.parametrize(
