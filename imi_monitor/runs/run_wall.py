@@ -11,7 +11,7 @@ from imi_monitor.git import refs
 from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import ImiError
 from imi_monitor.runs import launch_folder, walls
-from imi_monitor.runs.walls import Enclosure, GitFolders, Wall, config_placeholder
+from imi_monitor.runs.walls import Enclosure, GitFolders, Wall, config_placeholder, landlock_alone
 from imi_monitor.store import db, events
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ class RunWall:
         enclosure = Enclosure(
             self.level, self.agent, self.program, real, writable, self.readable, self.git, flat=self.flat
         )
-        return walls.command(self.wall, enclosure, argv, env)
+        return walls.command(self.wall, enclosure, run_folder, argv, env)
 
     def files(self) -> dict[str, str]:
         """What the launch folder keeps while the wall is needed: the branches as they were."""
@@ -57,6 +57,14 @@ class RunWall:
             return {}
         known = {"branch": self.branch, "refs": _read_refs(self.git.common_dir)}
         return {_REFS: json.dumps({"common_dir": self.git.common_dir, "admin_dir": self.git.admin_dir, **known})}
+
+    @property
+    def warning(self) -> str | None:
+        """What the start says of a wall with gaps."""
+        if not self.wall.gaps:
+            return None
+        why = f" ({self.wall.instead})" if self.wall.instead else ""
+        return f"the wall is {self.wall.how}{why}: it does not close {', '.join(self.wall.gaps)}"
 
     def protect(self) -> None:
         """Protect names of the git folder that do not exist yet. `forget` undoes it by what `files` gave."""
@@ -99,6 +107,7 @@ def _report_moved(connection: sqlite3.Connection, row: RunRow) -> None:
 
 def forget(folder: LaunchFolder) -> None:
     """The wall of this launch is over, or never stood: nothing of it stays in the repository."""
+    landlock_alone.remove_home(folder.run_folder() or folder.path)
     try:
         admin_dir = str(_known(folder).get("admin_dir"))
     except (OSError, ValueError):

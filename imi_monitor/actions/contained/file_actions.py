@@ -266,9 +266,8 @@ def _ask(place: str, name: str, wanted: str | None) -> Outcome:
         raise UsageError(f"say where {safe(name)} is to go", code="missing")
     with FileDoor(place, "") as door:
         door.read(name)
-    real_home = os.environ.get("HOME", "")
-    target = os.path.join(real_home, wanted[2:]) if wanted.startswith("~/") else wanted
-    if not os.path.isabs(target):
+    target = wanted  # its `~` is expanded outside: a wall may have a home folder of its own
+    if not os.path.isabs(target) and not target.startswith("~/"):
         raise UsageError("give the whole path of the place, such as ~/Downloads/report.pdf", code="bad-path")
     target = os.path.join(target, name) if target.endswith("/") else os.path.normpath(target)
     requests = os.environ.get(REQUESTS_VARIABLE)

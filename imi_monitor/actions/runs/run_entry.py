@@ -100,7 +100,7 @@ def _enqueue(context: Context, request: Request, plan: RunPlan, advice: str | No
     launcher.start_queued(context.connection, run_limit.at_once(context.connection, context.settings))
     follower_process.ensure(context.database)
     outcome = _outcome(context, row.id, plan)
-    outcome.warnings += [advice] if advice else []
+    outcome.warnings += [one for one in (advice, plan.wall.warning if plan.wall is not None else None) if one]
     return outcome
 
 

@@ -142,7 +142,9 @@ class RequestFolder:
             digest = str(found.get("sha256") or "")[:64]
             number = size if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 1 << 53 else None
             contained_work.log(connection, path, str(act), checked, size=number, sha256=digest, **about)
-        elif isinstance(target, str) and os.path.isabs(target) and len(target) < _LONGEST_PATH and "\0" not in target:
+            return
+        target = os.path.expanduser(target) if isinstance(target, str) and target.startswith("~/") else target
+        if isinstance(target, str) and os.path.isabs(target) and len(target) < _LONGEST_PATH and "\0" not in target:
             allowed = file_delivery.is_below(target, self._allowed)
             contained_work.want_delivery(connection, path, checked, target, allowed=allowed, **about)
 

@@ -56,10 +56,10 @@ def settle(connection: sqlite3.Connection, row: RunRow) -> None:
 
 
 def _end_left_behind(row: RunRow) -> None:
-    """A contained run ends with its keeper; where it has no wall, what its agent started may have outlived it."""
+    """A contained run ends with its keeper; where its wall does not see to it, what its agent started may have outlived it."""
     from imi_monitor.runs import run_stop  # which ends runs, and so imports this module
 
-    if "sandbox" not in json.loads(row.launch):
+    if not str(json.loads(row.launch).get("wall", "")).startswith("bubblewrap"):  # whose processes end with it
         run_stop.stop_left_behind(row)
 
 

@@ -5,7 +5,8 @@
     off      none
 
 bubblewrap makes the wall (`bubblewrap`), and Landlock inside of it closes abstract sockets and keeps a contained workspace flat
-(`landlock`); macOS has Seatbelt (`seatbelt`). A mechanism counts only after it has worked in a trial. The network stays open.
+(`landlock`). Where nothing may make namespaces, Landlock alone makes one with gaps, which the start names (`landlock_alone`).
+macOS has Seatbelt (`seatbelt`). A mechanism counts only after it has worked in a trial. The network stays open.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 OFF, WRITE, STRICT = "off", "write", "strict"
 LEVELS = (OFF, WRITE, STRICT)
 _BUBBLEWRAP, _SEATBELT = "bubblewrap", "Seatbelt (untested)"
+LANDLOCK_ALONE = "Landlock alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,11 @@ class Enclosure:
 
 @dataclass(frozen=True, slots=True)
 class Wall:
-    """A mechanism that works here. `gaps`: what it does not close, beside the network."""
+    """A mechanism that works here. `gaps`: what it does not close, beside the network; `instead`: why not a better one."""
 
     how: str
     gaps: tuple[str, ...] = ()
+    instead: str = ""
 
 
 def find() -> Wall:
@@ -67,14 +70,29 @@ def find() -> Wall:
 
     problem = bubblewrap.problem()
     if problem is not None:
-        raise Refused(f"no wall works here: {problem}, or start it with --sandbox off", code="no-wall")
+        return _without_namespaces(problem)
     if landlock.version() < landlock.SCOPES:
         return Wall(_BUBBLEWRAP, ("abstract sockets",))
     return Wall(f"{_BUBBLEWRAP} and Landlock")
 
 
-def command(wall: Wall, enclosure: Enclosure, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+def _without_namespaces(problem: str) -> Wall:
+    from imi_monitor.runs.walls import landlock_alone
+
+    also = landlock_alone.problem()
+    if also is not None:
+        raise Refused(f"no wall works here: {problem}, or start it with --sandbox off ({also})", code="no-wall")
+    return Wall(LANDLOCK_ALONE, landlock_alone.GAPS, problem)
+
+
+def command(
+    wall: Wall, enclosure: Enclosure, run_folder: str, argv: Sequence[str], env: Mapping[str, str]
+) -> list[str]:
     """The command line that runs `argv` inside of the wall. Makes the agent's own state folders if they are missing."""
+    if wall.how == LANDLOCK_ALONE:
+        from imi_monitor.runs.walls import landlock_alone
+
+        return landlock_alone.command(enclosure, run_folder, argv, env)
     if wall.how == _SEATBELT:
         from imi_monitor.runs.walls import seatbelt
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from imi_monitor.runs.walls import Enclosure
 
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-cgroup-try", "--cap-drop", "ALL")
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store")
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store")
 _RUNTIME = ("/run/current-system", "/run/systemd/resolve")  # of /run: programs of NixOS, and names of hosts
 # what leads out: agents and servers outside listen there
-_VARIABLES = (
+VARIABLES = (
     "SSH_AUTH_SOCK",
     "GPG_AGENT_INFO",
     "DBUS_SESSION_BUS_ADDRESS",
@@ -34,9 +34,9 @@ _VARIABLES = (
     "WAYLAND_DISPLAY",
     "DISPLAY",
 )
-_GIT_WRITABLE = ("objects", "refs", "logs", "reftable")
+GIT_WRITABLE = ("objects", "refs", "logs", "reftable")
 _GIT_FIXED = ("commondir", "gitdir", config_placeholder.NAME)  # a changed one leads git outside to other settings
-_MOST_ENTRIES = 1000  # of the home folder
+MOST_ENTRIES = 1000  # of the home folder
 _LANDLOCK, _TEMPORARY = "/run/imi/landlock.py", "/run/imi/tmp"  # inside
 _TRIAL_SECONDS = 10
 _FIRST = 3  # the number of the first opened file that bubblewrap copies
@@ -91,7 +91,7 @@ def command(enclosure: Enclosure, argv: Sequence[str], env: Mapping[str, str]) -
         WALL_VARIABLE,
         enclosure.level,
     ]
-    for name in _VARIABLES:
+    for name in VARIABLES:
         words += ["--unsetenv", name]
     words += [*_system(enclosure), "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run"]
     for path in _RUNTIME:
@@ -102,7 +102,7 @@ def command(enclosure: Enclosure, argv: Sequence[str], env: Mapping[str, str]) -
     words += ["--dir", _TEMPORARY, "--setenv", "TMPDIR", _TEMPORARY]
     words += ["--remount-ro", "/"] if enclosure.level == walls.STRICT else []
     copies = [word for number, path in enumerate(state.copies) for word in ("--file", str(_FIRST + number), path)]
-    restricted = [_python(), "-I", "-S", _LANDLOCK, json_writer.dumps(_rules(enclosure, home, state)), "--", *argv]
+    restricted = [python(), "-I", "-S", _LANDLOCK, json_writer.dumps(_rules(enclosure, home, state)), "--", *argv]
     return [*_opening(state.copies), *words, *copies, "--chdir", enclosure.workspace, "--", *restricted]
 
 
@@ -117,7 +117,7 @@ def _opening(copies: Sequence[str]) -> list[str]:
 def _system(enclosure: Enclosure) -> list[str]:
     if enclosure.level == walls.WRITE:
         return ["--ro-bind", "/", "/"]
-    return [word for path in _SYSTEM for word in _shown(path)]
+    return [word for path in SYSTEM for word in _shown(path)]
 
 
 def _shown(path: str) -> list[str]:
@@ -136,7 +136,7 @@ def _home(enclosure: Enclosure, home: str, state: StatePlaces) -> list[str]:
         return words
     hidden = {*state.copies, *(folder for folder, _ in state.folders)}
     with os.scandir(home) as entries:
-        for entry in list(entries)[:_MOST_ENTRIES]:
+        for entry in list(entries)[:MOST_ENTRIES]:
             path = os.path.join(home, entry.name)
             if path in hidden or entry.name == ".cache":
                 continue
@@ -148,13 +148,8 @@ def _home(enclosure: Enclosure, home: str, state: StatePlaces) -> list[str]:
 
 
 def _programs(enclosure: Enclosure, home: str, env: Mapping[str, str]) -> list[str]:
-    """The agent's program, the folders of PATH and imi itself, where the wall hides what they lie in."""
-    wanted = [*enclosure.readable, *_roots(enclosure.program), sys.base_prefix, sys.prefix, _package()]
-    for folder in env.get("PATH", "").split(":"):
-        if os.path.isabs(folder):
-            wanted.append(_prefix(folder, home))
-    if os.path.isabs(env.get("GIT_CONFIG_GLOBAL", "")):
-        wanted.append(env["GIT_CONFIG_GLOBAL"])
+    """What is needed to run programs, where the wall hides what it lies in."""
+    wanted = wanted_programs(enclosure, home, env)
     hidden = [home, "/tmp", "/run"] if enclosure.level == walls.WRITE else [""]
     bound: list[str] = []
     words: list[str] = []
@@ -169,8 +164,19 @@ def _programs(enclosure: Enclosure, home: str, env: Mapping[str, str]) -> list[s
     return words
 
 
+def wanted_programs(enclosure: Enclosure, home: str, env: Mapping[str, str]) -> list[str]:
+    """The agent's program, the folders of PATH and imi itself."""
+    wanted = [*enclosure.readable, *_roots(enclosure.program), sys.base_prefix, sys.prefix, _package()]
+    for folder in env.get("PATH", "").split(":"):
+        if os.path.isabs(folder):
+            wanted.append(_prefix(folder, home))
+    if os.path.isabs(env.get("GIT_CONFIG_GLOBAL", "")):
+        wanted.append(env["GIT_CONFIG_GLOBAL"])
+    return wanted
+
+
 def _is_system(path: str) -> bool:
-    return any(_lies_in(path, one) for one in _SYSTEM)
+    return any(_lies_in(path, one) for one in SYSTEM)
 
 
 def _prefix(folder: str, home: str) -> str:
@@ -219,7 +225,7 @@ def _workspace(enclosure: Enclosure) -> list[str]:
     if enclosure.git is None:
         return words
     words += ["--ro-bind", os.path.join(enclosure.workspace, ".git"), os.path.join(enclosure.workspace, ".git")]
-    for name in _GIT_WRITABLE:
+    for name in GIT_WRITABLE:
         path = os.path.join(enclosure.git.common_dir, name)
         words += ["--bind-try", path, path]
     words += ["--bind", enclosure.git.admin_dir, enclosure.git.admin_dir]
@@ -273,6 +279,6 @@ def _rules(enclosure: Enclosure, home: str, state: StatePlaces) -> dict[str, obj
     return rules
 
 
-def _python() -> str:
+def python() -> str:
     """The interpreter without its virtual environment."""
     return os.path.realpath(sys.executable)

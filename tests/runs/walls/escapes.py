@@ -214,9 +214,9 @@ def _edit(_) -> bool:  # type: ignore[no-untyped-def]
 
 def _state(outside) -> bool:  # type: ignore[no-untyped-def]
     _write(os.path.join(outside["state"], "projects", "session.jsonl"))
-    if outside["copied"]:
-        os.rename(outside["copied"], outside["copied"] + ".old")
-        _write(outside["copied"])
+    copied = os.path.join(os.environ["HOME"], ".claude.json")  # a wall may have a home folder of its own
+    os.rename(copied, copied + ".old")
+    _write(copied)
     return True
 
 

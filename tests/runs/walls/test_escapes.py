@@ -21,7 +21,7 @@ from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.runs import run_wall, walls
 from imi_monitor.runs.run_wall import RunWall
-from imi_monitor.runs.walls import agent_state
+from imi_monitor.runs.walls import agent_state, landlock, landlock_alone
 from tests.helpers import ROOT, Repo
 from tests.limits import LIMIT
 from tests.runs.walls import escapes
@@ -42,6 +42,21 @@ def find_wall() -> walls.Wall:
         pytest.skip(error.sentence)
 
 
+# what Landlock alone does not close, as the start and the row say
+POINTERS = {*GIT, "commondir", *(name for name in escapes.ATTEMPTS if name.startswith("configuration of the worktree"))}
+BEST, ALONE = "the best wall", "Landlock alone"
+each_wall = pytest.mark.parametrize("which", [BEST, ALONE])
+
+
+def wall_named(which: str) -> walls.Wall:
+    if which == BEST:
+        return find_wall()
+    problem = landlock_alone.problem()
+    if problem is not None:
+        pytest.skip(problem)
+    return walls.Wall(walls.LANDLOCK_ALONE, landlock_alone.GAPS)
+
+
 @dataclass(frozen=True)
 class Prison:
     """A person's home folder and repository with secrets in reach, and the worktree of a walled agent."""
@@ -52,12 +67,15 @@ class Prison:
     about: dict[str, Any]
     env: dict[str, str]
 
-    def enter(self, level: str, *, git: bool = True, flat: bool = False, workspace: Path | None = None) -> Any:
+    def enter(
+        self, level: str, *, git: bool = True, flat: bool = False, workspace: Path | None = None, which: str = BEST
+    ) -> Any:
         """Run the attempts inside of the wall; what escaped and what did not work."""
         place = workspace or self.tree.path
         # the folder above a mount is in memory there: what is written into it is lost, and the files outside stay
         lost = {"trunk's files"} if level == walls.STRICT and str(place).startswith("/tmp/") else set()
         allowed = {*lost, *(GIT if flat else FLAT), *(READS if level == walls.WRITE else ())}
+        allowed |= POINTERS if which == ALONE and git else set()
         needed = {
             "edit",
             "state",
@@ -69,7 +87,9 @@ class Prison:
         found = layout.discover(str(self.tree.path))
         assert found is not None
         folders = run_wall.linked_folders(found.repository, found.admin_dir) if git else None
-        wall = RunWall(level, find_wall(), "claude", sys.executable, folders, "feat/x", (str(PROGRAM.parent),), flat)
+        wall = RunWall(
+            level, wall_named(which), "claude", sys.executable, folders, "feat/x", (str(PROGRAM.parent),), flat
+        )
         wall.protect()
         argv = [os.path.realpath(sys.executable), "-I", "-S", str(PROGRAM), "about.json"]
         run_folder = self.env["IMI_RUN_DIR"] if git else str(place)
@@ -143,7 +163,6 @@ def _built(base: Path, stack: contextlib.ExitStack) -> Prison:
         "file": str(outside / "file.txt"),
         "settings": str(home / ".claude/settings.json"),
         "state": str(home / ".claude"),
-        "copied": str(home / ".claude.json"),
         "common_dir": str(git),
         "admin": str(git / "worktrees/feat-x"),
         "other_admin": str(git / "worktrees/feat-y"),
@@ -163,26 +182,29 @@ def _outside(prison: Prison) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files if not any(part in str(path) for part in skipped)}
 
 
+@each_wall
 @pytest.mark.parametrize("level", [walls.WRITE, walls.STRICT])
-def test_nothing_gets_out_and_the_work_gets_done(prison: Prison, level: str) -> None:  # S1.1 S1.16
+def test_nothing_gets_out_and_the_work_gets_done(prison: Prison, level: str, which: str) -> None:  # S1.1 S1.16
     before = _outside(prison)
-    found = prison.enter(level)
+    found = prison.enter(level, which=which)
     assert found["escaped"] == []
     assert found["broken"] == []
     assert found["tried"] >= 38
     assert _outside(prison) == before
-    assert prison.tree.git("log", "-1", "--format=%s") == "work behind a wall"
+    if which == BEST:
+        assert prison.tree.git("log", "-1", "--format=%s") == "work behind a wall"
     assert (prison.base / "home/.claude/projects/session.jsonl").exists(), "the agent's own state stays"
     settings = prison.repo.path / ".git/worktrees/feat-x/config.worktree"
-    assert settings.read_text().startswith("# imi"), "it is git's own and has not changed"
+    assert which == ALONE or settings.read_text().startswith("# imi"), "it has not changed"
     assert (Path(prison.env["IMI_RUN_DIR"]) / "work_products/report.md").exists()
 
 
-def test_a_flat_workspace_stays_flat(prison: Prison) -> None:  # S1.5 S1.16
+@each_wall
+def test_a_flat_workspace_stays_flat(prison: Prison, which: str) -> None:  # S1.5 S1.16
     place = prison.base / "workspace"
     place.mkdir()
     before = _outside(prison)
-    found = prison.enter(walls.STRICT, git=False, flat=True, workspace=place)
+    found = prison.enter(walls.STRICT, git=False, flat=True, workspace=place, which=which)
     assert (found["escaped"], found["broken"]) == ([], [])
     assert _outside(prison) == before
     assert all(path.is_file() and not path.is_symlink() for path in place.iterdir())
@@ -205,8 +227,10 @@ _OBEYED = {
 
 @pytest.mark.parametrize("level", [walls.WRITE, walls.STRICT])
 @pytest.mark.parametrize("agent", agent_state.STATES)
-@pytest.mark.parametrize("exists", [False, True])
-def test_no_settings_of_an_agent_can_be_made_or_changed(tmp_path: Path, agent: str, level: str, exists: bool) -> None:
+@pytest.mark.parametrize(("exists", "which"), [(False, BEST), (True, BEST), (True, ALONE)])
+def test_no_settings_of_an_agent_can_be_made_or_changed(
+    tmp_path: Path, agent: str, level: str, exists: bool, which: str
+) -> None:
     """What a program obeys later, outside of the wall: new names and those that exist, in every way a file is made."""
     folder, words = _OBEYED[agent]
     names, home = words.split(), tmp_path / "home"
@@ -218,7 +242,7 @@ def test_no_settings_of_an_agent_can_be_made_or_changed(tmp_path: Path, agent: s
     env = {**os.environ, "HOME": str(home)}
     place = tmp_path / "place"
     place.mkdir()
-    wall = RunWall(level, find_wall(), agent, sys.executable, None, None, (str(PROGRAM.parent),))
+    wall = RunWall(level, wall_named(which), agent, sys.executable, None, None, (str(PROGRAM.parent),))
     python = [os.path.realpath(sys.executable), "-I", "-S", str(PROGRAM)]
     plant = [*python, "plant", str(home / folder), *names, "of a later version.json"]
     argv = wall.command(plant, str(place), str(place), env)  # makes the folder of sessions
@@ -240,6 +264,7 @@ def test_a_machine_without_a_wall_refuses_and_names_the_package(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(landlock, "version", lambda: 0)
     with pytest.raises(Refused, match="install bubblewrap"):
         walls.find()
     fake = tmp_path / "bwrap"

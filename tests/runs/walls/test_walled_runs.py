@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from imi_monitor.runs import walls
+from imi_monitor.runs.walls import landlock_alone
 from tests.helpers import wait_for
 from tests.runs.run_kit import RunWorld, family, has_ended, kill_followers
 from tests.runs.walls.test_escapes import find_wall
@@ -114,12 +114,23 @@ def test_what_has_no_wall_is_refused_before_anything_is_made(
     assert world.imi("runs", "--json").data["runs"] == []
 
 
-def test_without_bubblewrap_the_start_is_refused_with_the_package(
-    world: RunWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folders = [one for one in os.environ["PATH"].split(":") if not os.path.exists(os.path.join(one, "bwrap"))]
-    monkeypatch.setenv("PATH", ":".join(folders))
-    done = world.imi("start", "claude", "--prompt", "x", "--sandbox", "write", "--in", "feat-x")
-    if done.code == 0 or walls.program() is not None:
-        pytest.skip("bubblewrap is found without PATH")
-    assert "install bubblewrap" in done.err and "--sandbox off" in done.err
+def test_where_nothing_makes_namespaces_landlock_alone_is_named_with_its_gaps(world: RunWorld, tmp_path: Path) -> None:
+    problem = landlock_alone.problem()
+    if problem is not None:
+        pytest.skip(problem)
+    refused = tmp_path / "bin" / "bwrap"
+    refused.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    refused.chmod(0o755)
+    act = "sh: echo x > work.txt; echo y > $HOME/mine; echo z > ../outside.txt; echo end"
+    ran = world.imi("start", "claude", "--prompt", f"[[shell]] {act}", "--sandbox", "strict", "--in", "feat-x")
+    assert ran.code == 0, ran.err
+    assert "the wall is Landlock alone" in ran.err and "uid map: Permission denied" in ran.err, ran.err
+    assert "does not close modes and times of files" in ran.err
+    ident = world.imi("runs", "--json").data["runs"][0]["id"]
+    row = world.wait(ident, "idle", "completed")
+    assert row["wall"] == "Landlock alone"
+    assert (world.tree.path / "work.txt").exists() and not (world.tree.path.parent / "outside.txt").exists()
+    private = Path(landlock_alone.home_of(row["folder"]))
+    assert (private / "mine").exists() and not Path(os.environ["HOME"], "mine").exists()
+    world.imi("stop", ident)
+    wait_for(lambda: not private.exists())
