@@ -30,8 +30,8 @@ pytestmark = pytest.mark.soak
 
 
 @pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr(stub_model, "ASKED", [])
+def port() -> Iterator[int]:
+    stub_model.ASKED.clear()
     with stub_model.serving() as port:
         yield port
 
