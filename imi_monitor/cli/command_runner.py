@@ -66,7 +66,14 @@ def _run(words: list[str]) -> int:
         from imi_monitor.cli import snapshot_stream
 
         return snapshot_stream.run(parsed)
-    return _run_action(parsed, parsed.action)
+    forwarded = _pass_through_wall(parsed, parsed.action) if "IMI_WALL" in os.environ else None
+    return _run_action(parsed, parsed.action) if forwarded is None else _finish(forwarded, parsed)
+
+
+def _pass_through_wall(parsed: argument_parser.ParsedCommandLine, action: Action) -> Outcome | None:
+    from imi_monitor.cli import walled_tools
+
+    return walled_tools.run(action, parsed.request)
 
 
 def _version() -> Outcome:
@@ -108,12 +115,6 @@ def _set_redis(url: str | None) -> None:
 
 
 def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> int:
-    if "IMI_WALL" in os.environ and action.tools:
-        from imi_monitor.cli import walled_tools
-
-        forwarded = walled_tools.run(action, parsed.request)
-        if forwarded is not None:
-            return _finish(forwarded, parsed)
     as_json = parsed.flag("json")
     quiet = as_json or parsed.flag("quiet")
 

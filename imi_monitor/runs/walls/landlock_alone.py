@@ -1,7 +1,7 @@
 """Landlock alone: a wall for machines on which nothing may make namespaces, such as containers and hardened systems.
 
 Nothing is hidden there, so the agent gets a home folder of its own, with links to what it may see of the real one; Landlock
-decides what it may read and write, whom it may signal, and a filter of system calls keeps it from sockets with a path.
+decides what it may read and write, which processes it may signal, and a filter of system calls keeps it from sockets with a path.
 """
 
 from __future__ import annotations
