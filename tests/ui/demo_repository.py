@@ -220,15 +220,17 @@ async def _until(true: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def _calm(live: Engine) -> None:
-    """Wait until no snapshot comes for two seconds: then all status is read.
+async def _calm(live: Engine) -> Snapshot:
+    """Wait until no snapshot comes for two seconds: then all status is read. Returns the last one, not one that comes later.
 
     The script ends with a collision. Until git has tried the merge, the files of both overlap.
     """
-    before, quiet = -1, 0
+    seen, quiet = live.snapshot, 0
     async with asyncio.timeout(LIMIT):
         while quiet < 20:
-            tried = (found := live.snapshot.collisions) and all(one.conflicts for one in found)
-            quiet = quiet + 1 if tried and live.snapshot.seq == before else 0
-            before = live.snapshot.seq
             await asyncio.sleep(0.1)
+            now = live.snapshot
+            tried = now.collisions and all(one.conflicts for one in now.collisions)
+            quiet = quiet + 1 if tried and now.seq == seen.seq else 0
+            seen = now
+    return seen
