@@ -30,6 +30,7 @@ from imi_monitor.ui.dialogs.menu import Menu
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import OpenContextAt
 from tests.helpers import ROOT, set_clock
+from tests.limits import LIMIT
 from tests.ui import sample_agents, sample_items, sample_snapshots
 from tests.ui.demo_repository import shop
 from tests.ui.idle import SOON, wait_for_idle
@@ -40,7 +41,6 @@ WIDE, MIDDLE, NARROW, LEAST = (140, 40), (100, 30), (60, 20), (40, 12)
 
 _FONT_FACES = re.compile(r"@font-face\s*\{[^}]*\}\s*")
 _IDENTITY = re.compile(r"terminal-\d+")
-_PATIENCE = 600
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,8 @@ async def _take(picture: Picture, world: Snapshot, open_context: OpenContextAt, 
 
 async def calm(pilot: Pilot[Any], rest: Rest = SHORT_REST) -> None:
     """Wait until nothing moves any more."""
-    before, same = "", 0
-    for _ in range(_PATIENCE):
+    before, same, end = "", 0, time.monotonic() + LIMIT
+    while time.monotonic() < end:
         if isinstance(pilot.app.screen, ActionDialog):  # it reads when nothing was typed for a moment
             await wait_for_idle(soon=PREVIEW_DELAY + SOON)
         await pilot.pause(rest.pause)
@@ -227,6 +227,8 @@ async def calm(pilot: Pilot[Any], rest: Rest = SHORT_REST) -> None:
         asks = len(pilot.app.screen_stack) > 1 and not isinstance(pilot.app.screen, Menu)
         asked = asks and _UNDER_WAY.search(now)
         same = same + 1 if now == before and not asked else 0
+        if asked:
+            await asyncio.sleep(0.02)
         if same >= rest.looks:
             return
         before = now
