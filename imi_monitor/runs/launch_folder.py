@@ -353,7 +353,7 @@ class LaunchFolder:
             with open(self.file(name), encoding="utf-8") as file:
                 found: dict[str, Any] = json.load(file)
                 return found
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
 

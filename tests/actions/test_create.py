@@ -196,7 +196,7 @@ def test_from_takes_branches_tags_commits_and_steps(repo: Repo, reference: str, 
     asked = {"short": first[:8], "full": first}.get(reference, reference)
     done = imi("--json", "feat", "x", "--from", asked, cwd=repo.path)
     if wanted is None:  # the first commit has no parent
-        assert (done.code, "no such branch, tag or commit" in done.json["error"]) == (1, True)
+        assert (done.code, "no branch, tag or commit dev^ here" in done.json["error"]) == (1, True)
         return
     assert branches(repo)["feat/x"] == wanted
     assert (done.data["base"], rows()[0][3]) == (asked, base)

@@ -251,6 +251,7 @@ VERBS = {
             "workspace clean nothing",
             "workspace restore nothing",
             "workspace show nothing",
+            "workspace deliver nothing",
         )
     },
     "file list": Verb("file list", LOGIN, status=1),
@@ -274,6 +275,8 @@ VERBS = {
     "context show": Verb("context show", LOGIN),
     "context save": Verb("context save", LOGIN, status=1),
     "context resume": Verb("context resume", LOGIN, status=1),
+    "context open": Verb("context open", LOGIN, lambda _: True),  # there is no terminal
+    "web": Verb("web --port none", LOGIN, status=2),  # it serves until it is stopped
     "mcp": Verb("mcp", LOGIN, lambda _: True),
     "mcp install": Verb("mcp install claude", ("(claude)",), _served),
     "mcp status": Verb("mcp status", ("(claude)",)),

@@ -34,8 +34,8 @@ def test_addresses_that_stay_on_this_machine_or_are_encrypted_are_taken(url: str
         ("amqp://h:port", "is not an address"),
         ("amqp://h:99999", "is not an address"),
         ("amqp://[::1", "is not an address"),
-        ("amqp://u:hunter2@far.example", "is not encrypted: use amqps://"),
-        ("postgresql://u:hunter2@far.example/db", "is not encrypted: use ?sslmode=verify-full"),
+        ("amqp://u:hunter2@far.example", "is not encrypted and verified: use amqps://"),
+        ("postgresql://u:hunter2@far.example/db", "is not encrypted and verified: use ?sslmode=verify-full"),
         ("postgresql://u:hunter2@far.example/db?sslmode=require", "is not encrypted"),
     ],
 )
