@@ -21,22 +21,22 @@ _BROKEN = 'raise ImportError("made for another version")\n'
 
 
 def copy_package(target: Path) -> Path:
-    """An installed imi: its folder for PYTHONPATH."""
-    shutil.copytree(ROOT / "imi_monitor", target / "imi_monitor", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "styles", target / "imi_monitor" / "styles")
+    """An installed imi, by a link that another version can take over: its folder for PYTHONPATH."""
+    shutil.copytree(ROOT / "imi_monitor", target / "old", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "styles", target / "old" / "styles")
+    (target / "imi_monitor").symlink_to("old")
     return target
 
 
 def make_later(installed: Path) -> None:
     """Another version takes the place of this one: other files, one more migration, modules that do not fit the old ones."""
-    package = installed / "imi_monitor"
-    new = installed / "new"
-    shutil.copytree(package, new, ignore=shutil.ignore_patterns("__pycache__"))
+    package, old, new = installed / "imi_monitor", installed / "old", installed / "new"
+    shutil.copytree(old, new, ignore=shutil.ignore_patterns("__pycache__"))
     with (new / "store" / "schema.py").open("a") as file:
         file.write(_LATER)
-    package.rename(installed / "old")
-    new.rename(package)
-    shutil.rmtree(installed / "old")
+    (installed / "link").symlink_to("new")
+    (installed / "link").replace(package)  # at every moment one of the two is there
+    shutil.rmtree(old)
 
 
 def argv(*words: str) -> list[str]:

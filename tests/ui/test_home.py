@@ -535,10 +535,13 @@ def test_changes_begin_with_uncommitted_files_and_a_new_checkout_is_no_work(repo
         await wait_until(pilot, lambda: all(tree.git is not None for tree in app.home.snapshot.worktrees))  # type: ignore[union-attr]
         made = next(tree for tree in app.home.snapshot.worktrees if tree.key.worktree == "feat-payments")  # type: ignore[union-attr]
         (Path(made.path) / "work.txt").write_text("x")
-        await wait_until(pilot, lambda: "work.txt" in changes(app))
-        own = [one for one in app.home.snapshot.changes if one.worktree == "feat-payments"]  # type: ignore[union-attr]
-        assert [one.path for one in own if one.by != GIT] == ["work.txt"], own
+        await wait_until(pilot, lambda: "work.txt" in changes(app))  # git's status may tell it before the watcher
+        await wait_until(pilot, lambda: any(one.path == "work.txt" for one in own(app)))
+        assert [one.path for one in own(app) if one.by != GIT] == ["work.txt"], own(app)
         assert ".git" not in changes(app)
+
+    def own(app: ImiApp) -> list[Any]:
+        return [one for one in app.home.snapshot.changes if one.worktree == "feat-payments"]  # type: ignore[union-attr]
 
     def changes(app: ImiApp) -> str:
         return " ".join(row.lines[0].plain for row in app.home.panel(4).lines.rows)
