@@ -12,6 +12,7 @@ that contains the user's home, as a repository of settings does, does not count:
 from __future__ import annotations
 
 import os
+import sys
 
 from imi_monitor import paths
 from imi_monitor.model.text import safe
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 # Folders of the system, which are in no worktree: programs there are accepted without reading the lists of worktrees.
 _SYSTEM = frozenset(("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/sbin"))
+OWN = "imi"
 _MOST_LINKS = 40  # the kernel's limit
 
 
@@ -82,6 +84,12 @@ def find(name: str, path: str | None = None) -> str | None:
     `path` replaces the variable PATH. A `name` with a slash is not looked up, but it has to be absolute.
     """
     return next((program for program in _candidates(name, path) if is_outside(program)), None)
+
+
+def own_program() -> str | None:
+    """Return the path of the `imi` that belongs to this code; None if it was started without one."""
+    program = os.path.join(os.path.dirname(sys.executable), OWN)
+    return program if os.path.exists(program) else None
 
 
 def why_missing(name: str, path: str | None = None) -> str:

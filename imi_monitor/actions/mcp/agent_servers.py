@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from imi_monitor import programs
 from imi_monitor.actions.hooks.agent_hooks import AGENT_HOOKS, PROJECT, USER, AgentHooks
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import safe
@@ -71,8 +72,8 @@ def named(name: str | None) -> list[AgentServers]:
 
 def server_command() -> list[str]:
     """The command line of the server."""
-    program = os.path.join(os.path.dirname(sys.executable), "imi")
-    return [program, "mcp"] if os.path.exists(program) else [sys.executable, "-m", "imi_monitor", "mcp"]
+    program = programs.own_program()
+    return [program, "mcp"] if program is not None else [sys.executable, "-m", "imi_monitor", "mcp"]
 
 
 __all__ = ["AGENT_SERVERS", "NAME", "NAMES", "PROJECT", "USER", "AgentServers", "named", "server_command"]

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from imi_monitor import paths
+from imi_monitor import paths, programs
 from imi_monitor.fast import json_writer
 from imi_monitor.model.text import safe
 from imi_monitor.runs import walls
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-cgroup-try", "--cap-drop", "ALL")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store")
+_KEPT = "/usr/local/bin"  # in the PATH of every login shell
 _RUNTIME = ("/run/current-system", "/run/systemd/resolve")  # of /run: programs of NixOS, and names of hosts
 # what leads out: agents and servers outside listen there
 VARIABLES = (
@@ -96,7 +97,7 @@ def command(enclosure: Enclosure, argv: Sequence[str], env: Mapping[str, str]) -
     words += [*_system(enclosure), "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run"]
     for path in _RUNTIME:
         words += ["--ro-bind-try", path, path]
-    words += [*_home(enclosure, home, state), *_programs(enclosure, home, env)]
+    words += [*_home(enclosure, home, state), *_programs(enclosure, home, env), *_door()]
     words += [*_state(state), *_workspace(enclosure), *_sockets(enclosure, home, state)]
     words += ["--ro-bind", os.path.realpath(landlock.__file__), _LANDLOCK]
     words += ["--dir", _TEMPORARY, "--setenv", "TMPDIR", _TEMPORARY]
@@ -164,6 +165,17 @@ def _programs(enclosure: Enclosure, home: str, env: Mapping[str, str]) -> list[s
     return words
 
 
+def _door() -> list[str]:
+    """`imi` in a folder that stays in PATH: the login shells in which agents run commands set PATH anew."""
+    door = programs.own_program()
+    if door is None or os.path.dirname(door) == _KEPT or not os.path.isdir(_KEPT):
+        return []
+    words = ["--tmpfs", _KEPT]
+    for name in sorted(os.listdir(_KEPT))[:MOST_ENTRIES]:
+        words += _shown(os.path.join(_KEPT, name)) if name != programs.OWN else []
+    return [*words, "--symlink", door, os.path.join(_KEPT, programs.OWN), "--remount-ro", _KEPT]
+
+
 def wanted_programs(enclosure: Enclosure, home: str, env: Mapping[str, str]) -> list[str]:
     """The agent's program, the folders of PATH and imi itself."""
     wanted = [*enclosure.readable, *_roots(enclosure.program), sys.base_prefix, sys.prefix, _package()]
@@ -182,9 +194,9 @@ def _is_system(path: str) -> bool:
 def _prefix(folder: str, home: str) -> str:
     """The folder that a folder of programs needs beside it: the whole of `~/.nvm/versions/node/v22`, of ~/.local/bin itself."""
     parent = os.path.dirname(folder)
-    shared = (home, os.path.join(home, ".local"), "/", "/usr", "/usr/local")
-    shows_home = _lies_in(home, parent)
-    return parent if os.path.basename(folder) == "bin" and parent not in shared and not shows_home else folder
+    shared = (home, os.path.join(home, ".local"), "/usr/local")
+    is_wide = os.path.dirname(parent) == "/" or _lies_in(home, parent)  # /home/bin would show all of /home
+    return parent if os.path.basename(folder) == "bin" and parent not in shared and not is_wide else folder
 
 
 def _roots(program: str) -> Iterator[str]:

@@ -7,10 +7,11 @@ decides what it may read and write, which processes it may signal, and a filter 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from contextlib import suppress
 
-from imi_monitor import paths
+from imi_monitor import paths, programs
 from imi_monitor.fast import json_writer
 from imi_monitor.runs import walls
 from imi_monitor.runs.agent_variables import WALL_VARIABLE
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 GAPS = ("modes and times of files", "the worktree's .git file and the files of its git folder")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 _READABLE = ("/proc", "/sys", "/dev", "/run/systemd/resolve", "/run/current-system")
-_TEMPORARY = "tmp"  # of the private home
+_TEMPORARY, _DOOR = "tmp", ".imi-bin"  # of the private home
+_ALWAYS_READ = (".profile", ".zprofile")
+_LOGIN_FILES = (".bash_profile", ".bash_login", *_ALWAYS_READ)
 
 
 def problem() -> str | None:
@@ -129,6 +132,27 @@ def _link_rest(private: str, enclosure: Enclosure, home: str) -> None:
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
             with suppress(FileExistsError):  # a part of it is there: its state
                 os.symlink(os.path.join(home, name), place)
+    _add_door(private)
+
+
+def _add_door(private: str) -> None:
+    """`imi` in PATH behind what login shells make of it: agents run their commands in such shells."""
+    door = programs.own_program()
+    if door is None:
+        return
+    folder = os.path.join(private, _DOOR)
+    os.mkdir(folder, 0o700)
+    os.symlink(door, os.path.join(folder, programs.OWN))
+    for name in _LOGIN_FILES:
+        place = os.path.join(private, name)
+        there = os.path.lexists(place)
+        if not there and name not in _ALWAYS_READ:
+            continue  # a shell reads the first one that it finds
+        before = f". {shlex.quote(os.path.realpath(place))}\n" if there else ""
+        with suppress(FileNotFoundError):
+            os.unlink(place)
+        with open(place, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f'{before}PATH="$PATH":{shlex.quote(folder)}\n')
 
 
 def remove_home(run_folder: str) -> None:

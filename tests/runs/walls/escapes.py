@@ -220,7 +220,15 @@ def _state(outside) -> bool:  # type: ignore[no-untyped-def]
     return True
 
 
+def _door(_) -> bool:  # type: ignore[no-untyped-def]
+    """The commands of agents run in a login shell, which sets PATH anew."""
+    env = {name: os.environ[name] for name in ("HOME", "IMI_WALL")}
+    done = subprocess.run(["/bin/bash", "-lc", "imi --version"], env=env, capture_output=True, check=True, timeout=30)
+    return done.stdout.startswith(b"imi")
+
+
 NEEDED = {
+    "imi in a login shell": _door,
     "edit": _edit,
     "commit": _commit,
     "branch": lambda _: _git("branch", "feat/behind-a-wall"),

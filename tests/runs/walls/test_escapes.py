@@ -22,7 +22,7 @@ from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused
 from imi_monitor.runs import run_wall, walls
 from imi_monitor.runs.run_wall import RunWall
-from imi_monitor.runs.walls import agent_state, landlock_alone
+from imi_monitor.runs.walls import agent_state, bubblewrap, landlock_alone
 from tests.helpers import ROOT, Repo
 from tests.limits import LIMIT
 from tests.runs.walls import escapes
@@ -82,6 +82,7 @@ class Prison:
             "state",
             "temporary file",
             "network",
+            "imi in a login shell",
             *(("commit", "branch", "status", "run folder") if git else ()),
         }
         (place / "about.json").write_text(json.dumps({**self.about, "allowed": [*allowed], "needed": [*needed]}))
@@ -259,6 +260,33 @@ def _tree(folder: Path) -> dict[str, str]:
         str(one): os.readlink(one) if one.is_symlink() else one.read_text() if one.is_file() else ""
         for one in folder.rglob("*")
     }
+
+
+@each_wall
+def test_a_folder_of_programs_shows_nothing_of_what_lies_beside_it(prison: Prison, which: str) -> None:
+    """Of /home/bin the programs are shown, and not all of /home, as of a tool's own folder with its libraries."""
+    tools, tool = prison.base / "bin", prison.base / "tools/tool-1/bin"
+    for folder, text in ((tools, "echo helper"), (tool, f"cat {tool.parent}/lib/words")):
+        folder.mkdir(parents=True)
+        (folder / folder.parent.name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / folder.parent.name).chmod(0o755)
+    (tool.parent / "lib").mkdir()
+    (tool.parent / "lib/words").write_text("library\n")
+    env = {**prison.env, "PATH": f"{tools}:{tool}:{os.environ['PATH']}"}
+    place = prison.base / "place"
+    place.mkdir()
+    wall = RunWall(walls.STRICT, wall_named(which), "claude", sys.executable, None, None)
+    asked = f"{prison.base.name}; tool-1; cat {prison.about['secret']}"
+    argv = wall.command(["/bin/sh", "-c", asked], str(place), str(place), env)
+    done = subprocess.run(argv, cwd=place, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.stdout == "helper\nlibrary\n", done.stderr
+
+
+@pytest.mark.parametrize("folder", ["/home/bin", "/srv/bin", "/bin"])
+def test_a_folder_of_programs_in_a_wide_folder_is_shown_alone(tmp_path: Path, folder: str) -> None:
+    enclosure = walls.Enclosure(walls.STRICT, "claude", sys.executable, str(tmp_path))
+    wanted = bubblewrap.wanted_programs(enclosure, str(tmp_path), {"PATH": folder})
+    assert folder in wanted and os.path.dirname(folder) not in wanted
 
 
 def test_a_machine_without_a_wall_refuses_and_names_the_package(
