@@ -38,8 +38,6 @@ def sentences(world: Repo, *words: str) -> list[str]:
 
 
 def test_what_is_archived_is_found_when_the_registry_is_gone(world: Repo) -> None:  # S2.29 S2.51
-    before = imi("history", "feat-x", cwd=world.path)
-    assert before.code == 0 and "nothing is archived yet" in before.out
     done = imi("archive", cwd=world.path)
     assert done.code == 0 and done.out == "history: 2 events delivered, has every event\n"
     assert imi("archive", "--json", cwd=world.path).data["sinks"][0]["delivered"] == 0
@@ -51,6 +49,21 @@ def test_what_is_archived_is_found_when_the_registry_is_gone(world: Repo) -> Non
             file.unlink()
     assert sentences(world, "feat-x", "--since", "1h") == found
     assert sentences(world, "--agent", "nobody-1") == []
+
+
+def test_a_search_finds_what_has_just_happened(world: Repo) -> None:
+    """Also where nothing archives all the time."""
+    assert len(sentences(world, "feat-x")) == 2
+    assert imi("claim", "feat-x", "--agent", "claude-2", cwd=world.path).code == 0
+    assert sentences(world, "feat-x")[0] == "claude-2 claimed feat-x"
+    assert imi("archive", cwd=world.path).out == "history: has every event\n"
+
+
+def test_a_search_without_an_archive_says_so(world: Repo) -> None:
+    (registry_path().parent / "config.toml").write_text("[history]\nenabled = false\n")
+    done = imi("history", "feat-x", cwd=world.path)
+    assert done.code == 0 and "nothing is archived: history.enabled is off" in done.out
+    assert not (registry_path().parent / "history.db").exists()
 
 
 def test_intents_are_kept_and_found(world: Repo) -> None:  # S2.28 S2.29 S2.48

@@ -10,6 +10,8 @@ from imi_monitor.store import db, sink_cursors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
 
@@ -62,9 +64,8 @@ class ArchiveAction(Action):
         wanted = sinks.wanted(context.settings)
         if not wanted:
             return Outcome(["nothing is archived: history.enabled is off, and no server is set"], {"sinks": []})
-        if not db.read(context.connection, sink_cursors.is_configured, wanted):
-            db.transact(context.connection, sink_cursors.configure, sinks.beginnings(wanted))
-        delivered, problems = ({}, {}) if request.flag("status") else _deliver(context)
+        _configure(context, wanted)
+        delivered, problems = ({}, {}) if request.flag("status") else _deliver(context, wanted)
         outcome = _report(context, delivered, problems)
         outcome.warnings += notes
         return outcome
@@ -89,11 +90,32 @@ def _make_schema(context: Context) -> list[str]:
         raise Refused(f"PostgreSQL at {address.shown} {postgres_link.fault_of(error)}", code="no-schema") from error
 
 
-def _deliver(context: Context) -> tuple[dict[str, int], dict[str, str]]:
-    """Deliver to every sink at the same time; returns how many each got, and why it could not get more."""
+def update_history(context: Context) -> str | None:
+    """Deliver to the local archive what it does not have yet; returns why it could not, None if it has everything."""
+    from imi_monitor import sinks
+    from imi_monitor.sinks import history_sink
+
+    wanted = sinks.wanted(context.settings)
+    if history_sink.NAME not in wanted:
+        return None
+    _configure(context, wanted)
+    cursor = db.read(context.connection, sink_cursors.find, history_sink.NAME)
+    if cursor is not None and not cursor.backlog:
+        return None
+    return _deliver(context, {history_sink.NAME: wanted[history_sink.NAME]})[1].get(history_sink.NAME)
+
+
+def _configure(context: Context, wanted: dict[str, ModuleType]) -> None:
+    from imi_monitor import sinks
+
+    if not db.read(context.connection, sink_cursors.is_configured, wanted):
+        db.transact(context.connection, sink_cursors.configure, sinks.beginnings(wanted))
+
+
+def _deliver(context: Context, receivers: dict[str, ModuleType]) -> tuple[dict[str, int], dict[str, str]]:
+    """Deliver to these sinks at the same time; returns how many each got, and why it could not get more."""
     import asyncio
 
-    from imi_monitor import sinks
     from imi_monitor.sinks.relay import Relay
     from imi_monitor.store.async_registry import AsyncRegistry, open_registry
 
@@ -102,7 +124,7 @@ def _deliver(context: Context) -> tuple[dict[str, int], dict[str, str]]:
 
     async def one(name: str, registry: AsyncRegistry) -> None:
         try:
-            sink = sinks.wanted(context.settings)[name].make_sink(context.settings, context.database)
+            sink = receivers[name].make_sink(context.settings, context.database)
         except ImiError as error:
             problems[name] = error.sentence
             return
@@ -116,7 +138,7 @@ def _deliver(context: Context) -> tuple[dict[str, int], dict[str, str]]:
 
     async def all_of_them() -> None:
         async with open_registry(context.database) as registry, asyncio.TaskGroup() as group:
-            for name in sinks.wanted(context.settings):
+            for name in receivers:
                 group.create_task(one(name, registry))
 
     asyncio.run(all_of_them())

@@ -6,10 +6,10 @@ from contextlib import closing
 
 from imi_monitor.actions import time_format
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
-from imi_monitor.actions.history import history_query
+from imi_monitor.actions.history import archive_action, history_query
 from imi_monitor.model import columns, history_words
 from imi_monitor.model.columns import Column
-from imi_monitor.model.errors import ImiError, Refused
+from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.styled_text import MUTED, styled
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import db, history_file, history_search
@@ -42,7 +42,8 @@ class HistoryAction(Action):
     more = """
     All words must occur; the last one may be the beginning of a word. Newest first, of all repositories, also of those that
     are gone; `--repo` takes any name. The archive is `history.db` beside the registry. A dashboard, `imi watch` and
-    `imi serve` write it all the time, `imi archive` does it now. Nothing in it is deleted except by `--forget`.
+    `imi serve` write it all the time, and a search adds first what it does not have yet. Nothing in it is deleted except
+    by `--forget`.
     """
     arguments = (Argument("words", "what to look for; without words the newest entries", optional=True, rest=True),)
     options = (
@@ -64,13 +65,13 @@ class HistoryAction(Action):
             return _forget(context, wanted)
         query = _query(context, request)
         limit = request.whole("limit") or _DEFAULT_LIMIT
-        warnings: list[str] = []
+        warnings = _update_archive(context)
         answer = history_query.search_server(context.settings, query, limit, warnings)
         if answer is None:
             answer = history_query.search(context.database, query, limit)
         if answer is None:
             return Outcome(
-                ["nothing is archived yet: a dashboard, `imi serve` or `imi archive` begins it"],
+                ["nothing is archived: history.enabled is off, or nothing has happened yet"],
                 {"entries": [], "count": 0, "total": 0, "source": None},
                 warnings=warnings,
             )
@@ -83,6 +84,17 @@ class HistoryAction(Action):
         }
         lines = _lines(answer.hits, query.words) or [f"nothing matches among {count(answer.total, 'entry', 'entries')}"]
         return Outcome(lines, data, warnings=warnings)
+
+
+def _update_archive(context: Context) -> list[str]:
+    """Add what happened since, so that a search finds it; returns warnings. Without a registry there is nothing to add."""
+    if context.registry_problem is not None:
+        return []
+    try:
+        problem = archive_action.update_history(context)
+    except RegistryError as error:  # read-only, or its disk is full
+        problem = error.sentence
+    return [f"what happened last is not in the archive yet: {problem}"] if problem else []
 
 
 def _query(context: Context, request: Request) -> HistoryQuery:
