@@ -121,6 +121,11 @@ class Run:
         return tuple(one for one in self.deliveries if one.waits)
 
 
+def began_anew(why: str | None) -> str:
+    """What is reported of a new session in place of one that its program did not resume."""
+    return f"its session could not be resumed ({why}): a new one begins with what the last checkpoint says"
+
+
 def shown_state(status: str, state: str | None, silent: float | None, *, limited: bool = False) -> str:
     """The word for what a run does: its end, or what its living agent does. `silent`: seconds since its last output.
 

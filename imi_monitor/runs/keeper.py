@@ -32,7 +32,7 @@ _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTTOU)
 _ENDS = (signal.SIGHUP, signal.SIGINT)  # of the keeper of a contained agent, which ends with it
 _YOUNG = 30.0  # seconds; what failed later is no failed start
 _BY_SIGNAL = 128  # exit statuses from here on are a program's answer to a signal
-_LONGEST_ARGUMENT = 100_000  # bytes; the system takes 128 KB
+LONGEST_ARGUMENT = 100_000  # bytes; the system takes 128 KB
 _PLACE = ("TMUX", "TMUX_PANE", "ZELLIJ", "ZELLIJ_SESSION_NAME", "ZELLIJ_PANE_ID", "ZELLIJ_SOCKET_DIR")
 _TERMINAL = (*_PLACE, "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM")
 
@@ -83,7 +83,7 @@ def _prompt_words(folder: str, before: "list[str]") -> "list[str]":
         text = json.load(file)
     if not text or not before:  # without words before it the program reads it from the folder
         return []
-    if len(os.fsencode(text)) > _LONGEST_ARGUMENT:
+    if len(os.fsencode(text)) > LONGEST_ARGUMENT:
         with open(f"{folder}/prompt.txt", "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
         text = f"Read {folder}/prompt.txt and do what it says."

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+PACKET = "packet.txt"
 UNBORN, RUNS, ENDED, GONE = "unborn", "runs", "ended", "gone"
 _STATUS_FIELD = 49  # of /proc/PID/stat, behind the name: the exit status of a zombie
 _SEND_SECONDS = 20.0
@@ -100,6 +101,14 @@ class LaunchFolder:
         """The whole prompt; the registry has its beginning."""
         with open(self.file("prompt.json"), encoding="utf-8", errors="surrogateescape") as file:
             return str(json.load(file))
+
+    def packet(self) -> str:
+        """The first prompt of the new session that begins where the program refuses to resume; empty: none was made."""
+        try:
+            with open(self.file(PACKET), encoding="utf-8", errors="surrogateescape") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
 
     def registry(self) -> str | None:
         """The registry whose run it is; None if it was not made whole."""

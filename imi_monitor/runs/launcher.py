@@ -187,7 +187,7 @@ def greet(row: RunRow, folder: LaunchFolder) -> bool:
     for line in folder.read_output(0, 1 << 20).split(b"\n")[:-1]:
         reader.add(line, position, row.created_at)
         position += len(line) + 1
-    spec = spec_of(row, folder.prompt())
+    spec = spec_of(row, folder.prompt(), folder.packet())
     opening = list(provider.start(spec).opening)
     waits = False
 
@@ -222,7 +222,7 @@ def fail(connection: sqlite3.Connection, row: RunRow, why: str, *, starter_died:
     run_end.settle(connection, row)
 
 
-def spec_of(row: RunRow, prompt: str) -> Spec:
+def spec_of(row: RunRow, prompt: str, packet: str = "") -> Spec:
     """The request of a stored run."""
     import json
 
@@ -236,6 +236,7 @@ def spec_of(row: RunRow, prompt: str) -> Spec:
         model=launch["model"],
         flags=tuple(launch["flags"]),
         resumes=launch["resumes"],
+        packet=packet,
         walled=bool(launch.get("sandbox")),
         tools=tuple(launch.get("tools", ())),
     )

@@ -35,6 +35,7 @@ class Spec:
     model: str | None = None
     flags: tuple[str, ...] = ()  # as typed behind `--`
     resumes: str | None = None  # the session to take up again
+    packet: str = ""  # the first prompt of the new session that begins where the program refuses to resume that one
     tools: tuple[str, ...] = ()  # the command line of `imi mcp` for this run; empty: it gets no tools of imi
     walled: bool = False  # imi keeps it inside of its workspace, so its own sandbox is not needed
 
@@ -78,7 +79,10 @@ class Provider(Protocol):
         """A new reader of what it writes to its output, or its hooks write there."""
 
     def greet(self, read: StreamReader, sent: list[Message], spec: Spec) -> list[Message] | None:
-        """What to send next before the prompt is under way; empty while an answer is awaited, None if nothing is left."""
+        """What to send next before the prompt is under way; empty while an answer is awaited, None if nothing is left.
+
+        Where the program refuses to resume, a new session with the packet.
+        """
 
     def answer(self, record: Message, text: str) -> Message:
         """The message that answers the question in this record: yes, no, one of its choices, or a reason to refuse.

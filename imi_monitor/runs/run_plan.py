@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from imi_monitor.runs import launch_folder
 from imi_monitor.runs.agent_variables import (
     PLACE_VARIABLE,
     REQUESTS_VARIABLE,
@@ -95,7 +96,8 @@ class RunPlan:
 
     def files(self) -> dict[str, str]:
         """What the launch folder gets beside its own files."""
-        return self.launch.files if self.wall is None else {**self.launch.files, **self.wall.files()}
+        packet = {launch_folder.PACKET: self.spec.packet} if self.spec.packet else {}
+        return {**self.launch.files, **packet, **(self.wall.files() if self.wall is not None else {})}
 
     def stored_launch(self) -> dict[str, object]:
         """What a resume needs. The argv has no prompt; flags are the user's own words."""

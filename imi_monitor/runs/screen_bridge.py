@@ -17,6 +17,8 @@ from imi_monitor.model.agent import GUESS, UNKNOWN, WAITING, Agent, AgentEvent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.runs import screen_dialog, ways
+from imi_monitor.runs.keeper import LONGEST_ARGUMENT
+from imi_monitor.runs.launch_folder import PACKET
 from imi_monitor.runs.server_bridge import Message, ServerBridge
 
 _LOOKS: Final = 1.0  # seconds between two looks
@@ -25,6 +27,24 @@ _FACTS: Final = 5.0  # seconds that growing numbers may be behind
 
 class ScreenBridge(ServerBridge):
     pause = _LOOKS
+    _asks = 0
+
+    def run(self) -> int:
+        """As above; where the program refuses to resume its session, a new one follows in the same window."""
+        code = super().run()
+        if code != self.plan.get("refuses"):
+            return code
+        self._begin_anew(code)
+        return super().run()
+
+    def _begin_anew(self, code: int) -> None:
+        packet = self.folder.packet()
+        if len(os.fsencode(packet)) > LONGEST_ARGUMENT:
+            packet = f"Read {self.folder.file(PACKET)} and do what it says."
+        self.words = [f"{self.plan['prompt']}{packet}"]
+        self.plan = {**self.plan, **self.plan["anew"], "refuses": None}
+        why = f"{self.plan['cli']} ended with exit status {code}"
+        self.record(json.dumps({"refused": why, "session": self.plan["session"]}).encode())
 
     def start(self) -> None:
         from imi_monitor.sources import agents
@@ -38,7 +58,6 @@ class ScreenBridge(ServerBridge):
         self._next = self._facts_at = 0.0
         self._last: Message = {}
         self._facts: Message = {}
-        self._asks = 0
         self._ask: Message | None = None
         self.start_screen([*self.plan["argv"], *self.words])
 

@@ -153,8 +153,9 @@ class CodexBridge(ServerBridge):
             str(plan["mode"]),
             plan["model"],
             tuple(plan["flags"]),
-            plan["resumes"],
-            tuple(plan["tools"]),
+            resumes=plan["resumes"],
+            tools=tuple(plan["tools"]),
+            packet=self.folder.packet(),
         )
         launch = self._provider.start(self._spec)
         self._place = tempfile.mkdtemp(prefix="imi-")  # the path of a socket is short
@@ -201,10 +202,11 @@ class CodexBridge(ServerBridge):
 
     def _open_session(self) -> None:
         """Send the prompt, once the thread is known; a screen can show the thread once it has a turn."""
-        if self._spec.prompt:
+        begins = bool(self._spec.prompt) or self._reader.refused is not None
+        if begins:
             for message in self._provider.greet(self._reader, self._sent, self._spec) or ():
                 self.send(message)
-        if self._reader.session is None or (self._spec.prompt and self._reader.turn is None):
+        if self._reader.session is None or (begins and self._reader.turn is None):
             if self._reader.detail is not None and self._reader.state is not None:
                 raise BridgeFailed(f"codex refuses the session: {safe(self._reader.detail, 300)}")
             return

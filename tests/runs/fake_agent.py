@@ -609,7 +609,7 @@ class FakeAcp(FakeAgent):
 
 def _with_screen(name: str, words: list[str]) -> Any:
     """The program with a screen and a server that these arguments start; None for one on its standard streams."""
-    if not {"--listen", "--remote", "--port", "--session-id"} & set(words) or name == "claude":
+    if not {"--listen", "--remote", "--port", "--session-id", "--resume"} & set(words) or name == "claude":
         return None
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
     from tests.runs import fake_screens

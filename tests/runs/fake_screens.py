@@ -419,6 +419,22 @@ class FakeCopilot(FakeAgent):
         return key == b"1"
 
 
+class FakeGeminiScreen:
+    """`gemini --resume ID`, which refuses every session, and `gemini --session-id ID --prompt-interactive=TEXT`."""
+
+    def __init__(self, words: list[str]) -> None:
+        if "--resume" in words:
+            sys.stderr.write(f'Error resuming session: Invalid session identifier "{words[1]}"\n')
+            sys.exit(42)
+        self.words = words
+
+    def serve(self) -> None:
+        tty.setcbreak(0)
+        show(next(word.partition("=")[2] for word in self.words if word.startswith("--prompt-interactive=")))
+        while os.read(0, 1 << 16):
+            pass
+
+
 def program(name: str, words: list[str]) -> Any:
     """The program with a screen that these arguments start; None if they start none."""
     if name == "codex" and "--listen" in words:
@@ -427,4 +443,6 @@ def program(name: str, words: list[str]) -> Any:
         return FakeCodexScreen(words)
     if name == "copilot":
         return FakeCopilot(words)
+    if name == "gemini":
+        return FakeGeminiScreen(words)
     return FakeOpencode(words) if name == "opencode" and "--port" in words else None

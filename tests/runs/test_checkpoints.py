@@ -7,9 +7,11 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from imi_monitor.model.packet import packet
 from tests.helpers import wait_for
-from tests.runs.run_kit import RunWorld, family, kill_followers
+from tests.runs.run_kit import RunWorld, family, install, kill_followers
 
 
 def numbers(world: RunWorld, run: str) -> list[tuple[int, str]]:
@@ -66,6 +68,42 @@ def test_a_new_session_begins_with_the_checkpoint_where_the_old_one_is_lost(worl
     prompt = world.folder(new["id"]).prompt()
     assert "Its task:\nfix it [[write]] [[tool]]" in prompt and prompt.endswith("and test it")
     assert f"- {world.tree.path}/made.txt (changed since)" in prompt and "Uncommitted now:\n- made.txt" in prompt
+
+
+@pytest.mark.parametrize(("program", "sessions"), [("codex", ".codex/fake"), ("gemini", ".acp-fake")])
+def test_a_new_session_begins_with_the_checkpoint_where_the_program_refuses_the_old_one(
+    world: RunWorld, own_home: Path, tmp_path: Path, program: str, sessions: str
+) -> None:
+    # S2.22
+    install(tmp_path / "bin", "gemini")
+    run = world.start("fix it", program, "--way", "task")
+    old = world.wait(run, "idle")
+    world.imi("stop", run)
+    world.wait(run, "completed")
+    shutil.rmtree(own_home / sessions)
+    new = world.imi("resume", run, "--prompt", "and test it", "--json").data["id"]
+    row = world.wait(new, "idle")
+    assert row["resumed_from"] == run and row["session"] not in (None, old["session"])
+    given = [json.dumps(one) for one in world.sent(new) if one["method"] in ("turn/start", "session/prompt")]
+    assert len(given) == 1 and "Its task:\\nfix it" in given[0] and "The last it said:\\nHello." in given[0]
+    assert given[0].count("and test it") == 1
+    said = world.imi("session", "show", row["session"]).out
+    assert (
+        "its session could not be resumed (no " in said
+        and "a new one begins with what the last checkpoint says" in said
+    )
+    world.imi("stop", new)
+    world.wait(new, "completed")
+    again = world.imi("resume", new, "--json").data["id"]  # the new one is there
+    assert world.wait(again, "idle")["session"] == row["session"]
+    shutil.rmtree(own_home / sessions)
+    world.imi("stop", again)
+    world.wait(again, "completed")
+    third = world.imi("resume", again, "--json").data["id"]
+    world.wait(third, "idle")
+    assert "Its task:\nfix it" in world.folder(third).packet(), (
+        "the task of the first run, not what told the last to go on"
+    )
 
 
 def test_fresh_begins_a_new_session_although_the_old_one_is_there(world: RunWorld) -> None:

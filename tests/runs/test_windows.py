@@ -196,6 +196,24 @@ def test_stop_ends_the_window_and_resume_opens_another(world: RunWorld, tmux: Ru
     assert new["session"] == row["session"] and new["resumed_from"] == run and new["way"] == "window"
 
 
+def test_a_window_whose_program_refuses_the_session_goes_on_with_a_new_one(
+    world: RunWorld, tmux: RunTmux, tmp_path: Path
+) -> None:
+    # S2.22
+    install(tmp_path / "bin", "gemini")
+    run = world.start("fix it", "gemini", "--way", "task")
+    world.wait(run, "idle")
+    world.imi("stop", run)
+    world.wait(run, "completed")
+    new = world.imi("resume", run, "--way", "window", "--json").data["id"]
+    wait_for(lambda: "Its task:" in window(tmux))
+    wait_for(lambda: world.run(new)["session"] == new)
+    said = world.imi("session", "show", new).out
+    assert "could not be resumed (gemini ended with exit status 42)" in said
+    world.imi("stop", new)
+    assert not family(new)
+
+
 @pytest.mark.parametrize(
     ("killed", "program"),
     [("agent", "claude"), ("keeper", "claude"), ("server", "claude"), ("window", "claude"), ("window", "codex")],

@@ -28,7 +28,8 @@ def first_prompt(context: Context, before: RunRow, found: Target | None, words: 
     head = None
     if found is not None and found.admin_dir is not None:
         head = layout.read_head(found.admin_dir, found.repository.common_dir)[1]
-    text = packet(_task(before), state, changed=changed, uncommitted=uncommitted(context, found), head=head)
+    task = db.read(context.connection, _task, before)
+    text = packet(task, state, changed=changed, uncommitted=uncommitted(context, found), head=head)
     return f"{text}\n\n{words}" if words else text
 
 
@@ -57,9 +58,14 @@ def _newest_state(connection: sqlite3.Connection, row: RunRow) -> dict[str, obje
     return {}
 
 
-def _task(row: RunRow) -> str:
-    """The whole prompt where it is still kept; the registry has its beginning."""
+def _task(connection: sqlite3.Connection, row: RunRow) -> str:
+    """What the session was begun with, whole where that is still kept; the registry has its beginning."""
+    while row.resumed_from is not None and (earlier := runs.by_id(connection, row.resumed_from)) is not None:
+        if earlier.session != row.session:
+            break  # the session began in this run
+        row = earlier
+    folder = launch_folder.folder_of(row.id)
     try:
-        return launch_folder.folder_of(row.id).prompt()
+        return folder.packet() or folder.prompt()
     except (OSError, ValueError):
         return row.prompt or ""

@@ -18,11 +18,12 @@ from imi_monitor.actions.runs import (
     sandbox_option,
 )
 from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.model import run
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
 from imi_monitor.runs import launcher, provider, providers, run_stop, walls
 from imi_monitor.runs.provider import Spec
-from imi_monitor.store import checkpoints, db, runs, sessions
+from imi_monitor.store import db, runs, sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ class ResumeAction(Action):
     help = "resume the session of a run that has ended"
     more = (
         "The same as `imi start --continue`. Without a prompt the agent is told to go on where its last turn ended. Where the"
-        " program has lost the session, or with --fresh, a new session begins with the task, the plan, the last message, the"
-        " files and the open tool calls of the last checkpoint."
+        " program has lost the session or refuses to resume it, or with --fresh, a new session begins with the task, the plan,"
+        " the last message, the files and the open tool calls of the last checkpoint."
     )
     key = "less_than_sign"
     requires = ("folder",)
@@ -102,26 +103,32 @@ def resume(context: Context, request: Request, name: str | None, default: str = 
         found = run_worktree.find_existing(context, before.worktree_name, before.repo_name)
     elif not os.path.isdir(before.cwd):
         raise Refused(f"its folder {safe(before.cwd)} is gone: start it anew", code="missing")
-    fresh = request.flag("fresh") or _has_lost_session(context, before)
+    lost = not request.flag("fresh") and not providers.by_name(before.program).has_session(before.session or "")
+    fresh = request.flag("fresh") or lost
     if not fresh:
         _refuse_two_writers(context, before)
     program = provider.find_program(providers.by_name(before.program))
     provider.refuse_logged_out(providers.by_name(before.program), program)
+    packet = fresh_session.first_prompt(context, before, found, words)
     again = Spec(
         program=program,
-        prompt=fresh_session.first_prompt(context, before, found, words) if fresh else words or default,
+        prompt=packet if fresh else words or default,
         cwd=found.path if found else before.cwd,
         session=(run_id := new_id()),
         mode=spec.mode,
         model=spec.model,
         flags=spec.flags,
         resumes=None if fresh else before.session,
+        packet="" if fresh else packet,
         walled=sandbox_option.level(context, request, before) != walls.OFF,
         tools=run_options.tools(context, run_id),
     )
-    return run_entry.begin(
+    outcome = run_entry.begin(
         context, request, before.program, again, found, before, work=contained_option.work_of(before)
     )
+    if lost:
+        outcome.warnings.append(run.began_anew(f"{before.program} has no record of it"))
+    return outcome
 
 
 def _refuse_two_writers(context: Context, before: RunRow) -> None:
@@ -137,12 +144,6 @@ def _refuse_two_writers(context: Context, before: RunRow) -> None:
             raise Refused(
                 f"the session of {before.short} is open in process {one.pid}: end that first", code="two-writers"
             )
-
-
-def _has_lost_session(context: Context, before: RunRow) -> bool:
-    """Whether the program has no record of a session that had begun: a resume would go on with nothing, in silence."""
-    known = providers.by_name(before.program).has_session(before.session or "")
-    return not known and db.read(context.connection, checkpoints.last_number, before.seq) > 0
 
 
 def _ended(context: Context, name: str | None, *, fresh: bool = False) -> RunRow:

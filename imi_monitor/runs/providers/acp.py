@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.sources.agents.acp_stream import AcpStream
     from imi_monitor.sources.agents.stream_reader import StreamReader
 
-_HELLO, _OPEN, _PROMPT = "imi-hello", "imi-session", "imi-prompt"  # as in sources.agents.acp_stream
+_HELLO, _OPEN, _LOAD, _PROMPT = "imi-hello", "imi-session", "imi-load", "imi-prompt"  # as in sources.agents.acp_stream
 _CONSENTS = ("yes", "allow", "trust", "approve", "apply", "proceed")  # how the first choice of a dialog begins
 _WANTED = {YES: "allow_once", NO: "reject_once"}
 
@@ -27,13 +27,14 @@ _WANTED = {YES: "allow_once", NO: "reject_once"}
 class OwnScreen:
     """The options of its own screen: before the prompt, of a session to take up, of a new session's id.
 
-    `presses`: how often escape is pressed to end a turn.
+    `presses`: how often escape is pressed to end a turn. `refuses`: the exit status with which it refuses to resume.
     """
 
     prompt: str
     resume: str
     session: str = ""
     presses: int = 1
+    refuses: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ PROGRAMS = {
         },
         model="--model",
         dangerous=("yolo", "--yolo", "-y"),
-        window=OwnScreen("--prompt-interactive=", "--resume", "--session-id"),
+        window=OwnScreen("--prompt-interactive=", "--resume", "--session-id", refuses=42),
     ),
     "opencode": AcpProgram(
         "npm install -g opencode-ai",
@@ -120,9 +121,11 @@ class AcpProvider:
         resumes = (own.resume, spec.resumes) if spec.resumes is not None else ()
         known = (own.session, spec.session) if own.session and not resumes else ()
         session = spec.resumes or (spec.session if own.session else None)
-        argv, files = bridged(
-            "screen", spec, folder, cli=self.name, argv=[spec.program, *resumes, *known, *options], session=session
-        )
+        plan: Message = {"cli": self.name, "argv": [spec.program, *resumes, *known, *options], "session": session}
+        if resumes and own.refuses is not None:
+            anew = {"argv": [spec.program, own.session, spec.session, *options], "session": spec.session}
+            plan |= {"refuses": own.refuses, "anew": anew, "prompt": own.prompt}
+        argv, files = bridged("screen", spec, folder, **plan)
         return Launch(argv, session, dangerous=task.dangerous, env=task.env, prompt=(own.prompt,), files=files)
 
     def reader(self, way: str) -> StreamReader:
@@ -140,13 +143,16 @@ class AcpProvider:
         if "session/prompt" in methods:
             return None
         if stream.opened:
-            return [_prompt(stream.session or spec.resumes or "", spec.prompt)]
-        if not stream.greeted or methods & {"session/new", "session/load"}:
+            text = spec.prompt if stream.refused is None else spec.packet
+            return [_prompt(stream.session or spec.resumes or "", text)]
+        loads = spec.resumes is not None and stream.refused is None
+        method = "session/load" if loads else "session/new"
+        if not stream.greeted or method in methods:
             return []
         wanted: Message = {"cwd": spec.cwd, "mcpServers": _tools(spec)}
-        if spec.resumes is None:
-            return [_request(_OPEN, "session/new", wanted)]
-        return [_request(_OPEN, "session/load", {**wanted, "sessionId": spec.resumes})]
+        if loads:
+            return [_request(_LOAD, method, {**wanted, "sessionId": spec.resumes})]
+        return [_request(_OPEN, method, wanted)]
 
     def answer(self, record: Message, text: str) -> Message:
         if "seen" in record:

@@ -16,7 +16,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.sources.agents.stream_reader import StreamReader
 
-_THREAD, _TURN = "imi-thread", "imi-turn"  # as in sources.agents.codex.stream, which only a follower imports
+_THREAD, _RESUME, _TURN = (
+    "imi-thread",
+    "imi-resume",
+    "imi-turn",
+)  # as in sources.agents.codex.stream, which only a follower imports
 _SANDBOX = {ASK: "workspace-write", EDITS: "workspace-write", PLAN: "read-only"}
 _SETTINGS = ("-c", "--config", "--enable", "--disable")
 _LOGINS = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
@@ -41,17 +45,11 @@ class CodexProvider:
         return () if known or _has_own_provider(f"{home}/config.toml") else ("login", "status")
 
     def start(self, spec: Spec) -> Launch:
-        settings: Message = {"cwd": spec.cwd, "approvalPolicy": "on-request", "sandbox": _sandbox(spec)}
-        if spec.model:
-            settings["model"] = spec.model
-        method = "thread/start"
-        if spec.resumes is not None:
-            method, settings["threadId"] = "thread/resume", spec.resumes
         client: Message = {"clientInfo": {"name": "imi", "title": "imi", "version": "0"}}
         opening: tuple[Message, ...] = (
             _request("imi-hello", "initialize", client),
             {"method": "initialized"},
-            _request(_THREAD, method, settings),
+            _thread_request(spec, spec.resumes),
         )
         dangerous = tuple(one for one in spec.flags if any(word in one for word in _DANGEROUS))
         argv = (spec.program, *_tools(spec), "app-server", *spec.flags)
@@ -81,9 +79,11 @@ class CodexProvider:
         """The prompt, once the server has named the thread."""
         if any(one.get("method") == "turn/start" for one in sent):
             return None
-        if read.session is None:
-            return []
-        return self.say(read, spec.prompt)
+        if read.session is not None:
+            return self.say(read, spec.prompt if read.refused is None else spec.packet)
+        if read.refused is not None and not any(one.get("method") == "thread/start" for one in sent):
+            return [_thread_request(spec, None)]
+        return []
 
     def answer(self, record: Message, text: str) -> Message:
         params = record.get("params")
@@ -135,6 +135,16 @@ def _has_own_provider(settings: str) -> bool:
             return any(line.split("=")[0].strip() == "model_provider" for line in file)
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def _thread_request(spec: Spec, resumes: str | None) -> Message:
+    """The request for a new thread, or for this one."""
+    settings: Message = {"cwd": spec.cwd, "approvalPolicy": "on-request", "sandbox": _sandbox(spec)}
+    if spec.model:
+        settings["model"] = spec.model
+    if resumes is None:
+        return _request(_THREAD, "thread/start", settings)
+    return _request(_RESUME, "thread/resume", {**settings, "threadId": resumes})
 
 
 def _sandbox(spec: Spec) -> str:

@@ -12,7 +12,7 @@ from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.fields import rows, table, text
 from imi_monitor.sources.agents.stream_reader import StreamReader
 
-HELLO, OPEN, PROMPT = "imi-hello", "imi-session", "imi-prompt"  # the requests of the provider
+HELLO, OPEN, LOAD, PROMPT = "imi-hello", "imi-session", "imi-load", "imi-prompt"  # the requests of the provider
 PROTOCOL = 1
 _ENDS = {"end_turn": COMPLETED, "cancelled": CANCELLED}
 _ENDED_CALL = {"completed": True, "failed": False}
@@ -68,7 +68,9 @@ class AcpStream(StreamReader):
 
     def _answered(self, ident: str, record: dict[str, object], at: str) -> None:
         result = table(record.get("result"))
-        if "error" in record:
+        if "error" in record and ident == LOAD:
+            self.refused = self._detail = _error(table(record["error"]))
+        elif "error" in record:
             self._end(FAILED, ident, _error(table(record["error"])), at)
         elif ident == HELLO:
             self._version = text(table(result.get("agentInfo")).get("version"), 40)
@@ -78,9 +80,11 @@ class AcpStream(StreamReader):
                 self._end(
                     FAILED, ident, f"it speaks version {result.get('protocolVersion')} of the protocol, not 1", at
                 )
-        elif ident == OPEN:
+        elif ident in (OPEN, LOAD):
             self.session = text(result.get("sessionId"), 200) or self.session
             self.opened = True
+            if self.refused is not None:
+                self._detail = self.note_new_session(at)
         elif ident.startswith(PROMPT):
             reason = str(result.get("stopReason"))
             state = _ENDS.get(reason, FAILED)

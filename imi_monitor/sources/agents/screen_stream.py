@@ -20,6 +20,10 @@ class ScreenStream(StreamReader):
         self._facts: dict[str, Any] = {}
 
     def add_record(self, record: dict[str, Any], position: int, at: str) -> None:
+        if "refused" in record:
+            self.refused, self.session = fields.text(record["refused"], 300), fields.text(record.get("session"), 200)
+            self._seen = {"detail": self.note_new_session(at)}
+            return
         self._seen, self._facts = fields.table(record.get("seen")), fields.table(record.get("facts"))
         self.session = fields.text(self._seen.get("session"), 200) or self.session
         self.events += [made for one in fields.rows(record.get("events")) if (made := _event(fields.table(one)))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from imi_monitor.model import run
 from imi_monitor.model.agent import AgentEvent, SessionFacts
 from imi_monitor.model.run import Question
 from imi_monitor.sources.agents import fields
@@ -20,6 +21,7 @@ class StreamReader:
 
     def __init__(self) -> None:
         self.session: str | None = None  # the program's own id, once the output names it
+        self.refused: str | None = None  # why the program did not resume a session: a new one begins
         self.transcript: str | None = None  # the program's own record of what it used, where the output does not say it
         self.asks: dict[str, Question] = {}  # open questions by id, oldest first
         self.events: list[AgentEvent] = []
@@ -59,6 +61,12 @@ class StreamReader:
     @property
     def facts(self) -> SessionFacts:
         raise NotImplementedError
+
+    def note_new_session(self, at: str) -> str:
+        """Report that a new session began in place of the one that was to be resumed; returns what is reported."""
+        text = run.began_anew(self.refused)
+        self.events.append(AgentEvent("started", f"{self.session}:started", at, text))
+        return text
 
     def open(self, question: Question) -> None:
         self.asks[question.id] = question

@@ -21,7 +21,8 @@ from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.codex.record_types import Payload, command, content, error_text, finished, question
 from imi_monitor.sources.agents.stream_reader import StreamReader
 
-THREAD_REQUEST = "imi-thread"  # the id of the request that starts or resumes the thread
+THREAD_REQUEST = "imi-thread"  # the id of the request that starts the thread
+RESUME_REQUEST = "imi-resume"
 TURN_REQUEST = "imi-turn"
 UNOBSERVED = "imi/unobserved"  # imi's own record: the program in this window has no server that imi can ask
 _ENDS = {"completed": COMPLETED, "interrupted": CANCELLED, "failed": FAILED}
@@ -61,7 +62,7 @@ class CodexStream(StreamReader):
     def add_record(self, record: Payload, position: int, at: str) -> None:
         method, params = record.get("method"), fields.table(record.get("params"))
         if method is None:
-            self._answered(record)
+            self._answered(record, at)
         elif "id" in record:
             self._ask(str(record["id"]), str(method), params, position, at)
         elif method == UNOBSERVED:
@@ -103,18 +104,22 @@ class CodexStream(StreamReader):
 
     # -- answers to imi's requests ------------------------------------------------------------------------------------
 
-    def _answered(self, record: Payload) -> None:
+    def _answered(self, record: Payload, at: str) -> None:
         ident, result = record.get("id"), fields.table(record.get("result"))
         if "error" in record:
-            if ident == THREAD_REQUEST or str(ident).startswith(TURN_REQUEST):
+            if ident == RESUME_REQUEST:
+                self.refused = self._detail = error_text(record["error"]) or "its server refused the request"
+            elif ident == THREAD_REQUEST or str(ident).startswith(TURN_REQUEST):
                 self._state, self._detail = FAILED, error_text(record["error"]) or "its server refused the request"
             return
         agent = fields.text(result.get("userAgent"), 200)
         if agent is not None:
             self.version = agent.partition("/")[2].partition(" ")[0] or None
-        if ident == THREAD_REQUEST:
+        if ident in (THREAD_REQUEST, RESUME_REQUEST):
             self.session = fields.text(fields.table(result.get("thread")).get("id"), 100)
             self._model = fields.text(result.get("model"), 100)
+            if self.refused is not None:
+                self._detail = self.note_new_session(at)
 
     # -- turns and items ----------------------------------------------------------------------------------------------
 
