@@ -28,10 +28,25 @@ _QUIET = {
     "GH_SPINNER_DISABLED": "1",
     "GH_PAGER": "cat",
     "GLAB_CHECK_UPDATE": "false",
-    "NO_PROMPT": "1",
+    "GLAB_NO_PROMPT": "1",
+    "GLAB_SEND_TELEMETRY": "false",
     "NO_COLOR": "1",
 }
-_DROPPED = ("GH_REPO", "GH_HOST", "GH_FORCE_TTY", "GH_DEBUG", "GITLAB_REPO", "DEBUG", "CLICOLOR_FORCE")
+# other targets, debugging, and former names, because of which glab writes a warning in front of its answer
+_DROPPED = (
+    "GH_REPO",
+    "GH_HOST",
+    "GH_FORCE_TTY",
+    "GH_DEBUG",
+    "GITLAB_REPO",
+    "DEBUG",
+    "GLAB_DEBUG",
+    "GLAB_DEBUG_HTTP",
+    "CLICOLOR_FORCE",
+    "NO_PROMPT",
+    "PROMPT_DISABLED",
+    "GLAMOUR_STYLE",
+)
 # codes of ForgeUnavailable
 MISSING, LOGIN, OFFLINE, LIMITED, FAILED = "missing", "login", "offline", "limited", "failed"
 # parts of messages of gh, glab and Go's network library, in the order of the checks

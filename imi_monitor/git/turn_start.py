@@ -1,7 +1,8 @@
 """The files of a worktree as they were when its agent's last turn began, for the diff of that turn.
 
 They are kept in a private folder: a copy of the index with all changed and untracked files added, and the objects that the
-repository lacked. Nothing is written in the repository; the folder is replaced at the beginning of the next turn.
+repository lacked. Nothing is written in the repository; the folder is replaced at the beginning of the next turn. The files of a
+turn that was not seen when it began are rebuilt there (`turn_rebuild`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hashlib import blake2b
 from imi_monitor import paths
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass
 from imi_monitor.fast.lean_suppress import suppress
-from imi_monitor.git import git_diff
+from imi_monitor.git import git_diff, turn_rebuild
 from imi_monitor.model import times
 from imi_monitor.model.errors import GitError
 from imi_monitor.model.text import count
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from imi_monitor.git.runner import Git
     from imi_monitor.model.diff import Diff, DiffLimits
+    from imi_monitor.model.turn_files import TurnFiles
 
     class TurnDiffOptions(TypedDict, total=False):
         """The keyword arguments of `read_diff` that a turn's diff takes."""
@@ -66,6 +68,9 @@ class TurnStart:
     kept_at: str
     kept_seconds: float
     admin_dir: str
+    rebuilt: bool = False
+    has_records: bool = False  # the agent recorded what some file was before
+    likely: tuple[str, ...] = ()  # paths whose former content follows from times and commits alone
 
 
 def folder_of(admin_dir: str) -> str:
@@ -74,17 +79,35 @@ def folder_of(admin_dir: str) -> str:
     return os.path.join(paths.state_dir(), "turns", digest)
 
 
-def keep(git: Git, agent: str, name: str, began_at: str, now: str, limits: KeptLimits = USUAL_LIMITS) -> TurnStart:
-    """Keep the files of git's work tree as they are now; GitError when there are too many."""
+def keep(
+    git: Git,
+    agent: str,
+    name: str,
+    began_at: str,
+    now: str,
+    limits: KeptLimits = USUAL_LIMITS,
+    recorded: TurnFiles | None = None,
+) -> TurnStart:
+    """Keep the files of git's work tree as they are now, or with what the agent recorded as they were when the turn began.
+
+    GitError when there are too many.
+    """
     folder = folder_of(git.admin_dir)
-    made = TurnStart(
-        agent, name, began_at, now, times.now().timestamp() - _CLOCK_GRAIN, os.path.realpath(git.admin_dir)
-    )
+    began = times.parse(began_at) if recorded is not None else None
+    seconds = (began or times.now()).timestamp() - _CLOCK_GRAIN
+    made = TurnStart(agent, name, began_at, now, seconds, os.path.realpath(git.admin_dir), rebuilt=began is not None)
+    if recorded is not None and recorded.before:
+        made = replace(made, has_records=True)
     new = f"{folder}.{os.getpid()}"
     _remove(new)
     os.makedirs(os.path.join(new, _OBJECTS), mode=0o700)
     try:
-        _fill(git, new, limits)
+        if recorded is not None and began is not None:
+            _copy_index(git, new)
+            rebuild = turn_rebuild.Rebuild(git, _environment(git, new), _PLAIN_INDEX, seconds, recorded)
+            made = replace(made, likely=rebuild.fill(limits.files))
+        else:
+            _fill(git, new, limits)
         with open(os.path.join(new, _ABOUT), "w", encoding="utf-8") as file:
             json.dump(asdict(made), file)
         _remove(folder)
@@ -100,17 +123,25 @@ def keep(git: Git, agent: str, name: str, began_at: str, now: str, limits: KeptL
     return made
 
 
-def keep_turn(git: Git, agent: str, name: str, began_at: str, earlier: str | None = None) -> bool:
+def keep_turn(
+    git: Git,
+    agent: str,
+    name: str,
+    began_at: str,
+    earlier: str | None = None,
+    recorded: Callable[[], TurnFiles] | None = None,
+) -> bool:
     """Keep the files at the beginning of this turn; False if those of this turn or of a later one are kept already.
 
-    `earlier`: when the turn before began, as this reader saw it; what another reader saw may be the same turn.
+    `earlier`: when the turn before began, as this reader saw it; what another reader saw may be the same turn. `recorded` reads
+    what the agent recorded of a turn that was not seen when it began.
     """
     before = read(git.admin_dir)
     if before is not None:
         later = _seconds_between(before.began_at, began_at)
         if later is not None and later <= (_ONE_TURN if before.agent == agent and before.began_at != earlier else 0):
             return False
-    keep(git, agent, name, began_at, times.stamp())
+    keep(git, agent, name, began_at, times.stamp(), recorded=recorded() if recorded is not None else None)
     return True
 
 
@@ -123,7 +154,8 @@ def read(admin_dir: str) -> TurnStart | None:
     """Return what is kept of a worktree; None if there is nothing."""
     try:
         with open(os.path.join(folder_of(admin_dir), _ABOUT), encoding="utf-8") as file:
-            return TurnStart(**json.load(file))
+            found = json.load(file)
+        return TurnStart(**{**found, "likely": tuple(found["likely"])} if "likely" in found else found)
     except (OSError, ValueError, TypeError):
         return None
 
@@ -131,7 +163,9 @@ def read(admin_dir: str) -> TurnStart | None:
 def read_turn_diff(git: Git, start: TurnStart, **options: Unpack[TurnDiffOptions]) -> Diff:
     """Return what differs from the files that are kept."""
     found = git_diff.read_diff(git, "unstaged", index=_environment(git, folder_of(git.admin_dir)), **options)
-    files = tuple(file for file in found.files if file.state != "?" or _is_newer(git, file.path, start))
+    shown = (file for file in found.files if file.state != "?" or _is_newer(git, file.path, start))
+    likely = frozenset(start.likely)
+    files = tuple(replace(file, likely=True) if file.path in likely else file for file in shown)
     return replace(found, files=files, base=None)
 
 
@@ -170,9 +204,7 @@ def _environment(git: Git, folder: str) -> dict[str, str]:
 
 def _fill(git: Git, folder: str, limits: KeptLimits) -> None:
     """Write the private index and its objects."""
-    with suppress(FileNotFoundError):  # nothing was ever added
-        # with its time, by which git recognises files written since
-        shutil.copy2(os.path.join(git.admin_dir, "index"), os.path.join(folder, _INDEX))
+    _copy_index(git, folder)
     env = _environment(git, folder)
     changed = git.lines0("diff-files", "-z", "--name-only", "--no-renames", "--", env=env, timeout=30.0)
     new, more = git_diff.untracked_names(git, (), _MOST_NAMES)
@@ -183,6 +215,12 @@ def _fill(git: Git, folder: str, limits: KeptLimits) -> None:
     git.run(
         "update-index", "--add", "--remove", "-z", "--stdin", stdin=stdin, env=env, timeout=30.0, settings=_PLAIN_INDEX
     )
+
+
+def _copy_index(git: Git, folder: str) -> None:
+    with suppress(FileNotFoundError):  # nothing was ever added
+        # with its time, by which git recognises files written since
+        shutil.copy2(os.path.join(git.admin_dir, "index"), os.path.join(folder, _INDEX))
 
 
 def _small(work_tree: str, names: list[str], left: int) -> list[str]:

@@ -60,6 +60,7 @@ class FileDiff:
     cut: int = 0
     note: str | None = None  # why lines are missing
     content: str = ""  # differs whenever the bytes of either side do
+    likely: bool = False  # what it is compared with is not certain
 
     @property
     def submodule(self) -> bool:
@@ -82,6 +83,7 @@ class FileDiff:
             "submodule": self.submodule,
             "cut": self.cut,
             "note": self.note,
+            "likely": self.likely,
         }
 
 

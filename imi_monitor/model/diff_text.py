@@ -59,7 +59,8 @@ def line_counts(file: FileDiff) -> str:
 
 def file_remarks(file: FileDiff) -> list[str]:
     """Return what else changed: its state, mode or kind."""
-    found = [WORDS[file.state]] if file.state in WORDS else []
+    found = ["~ what it was is likely, not recorded"] if file.likely else []
+    found += [WORDS[file.state]] if file.state in WORDS else []
     if file.state in "A?" and file.added == 0 and not file.cut:
         found.append("empty")
     if file.submodule:

@@ -1,7 +1,7 @@
 """Turns of agents: keeps the files of a worktree as they are when a turn begins there, for the diff of the last turn.
 
-A turn that began before the dashboard or `imi watch` is kept from the moment it is seen; the moment is recorded beside it. The
-turns of agents that imi started are kept by their follower too (`runs/run_turns.py`).
+The files of a turn that began before the dashboard or `imi watch` are rebuilt from the agent's records, as `imi diff --turn`
+does it without either. The turns of agents that imi started are kept by their follower too (`runs/run_turns.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 from imi_monitor.git import turn_start
 from imi_monitor.git.runner import Git
+from imi_monitor.model import times
 from imi_monitor.model.agent import WAITING, WORKING, Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key
+from imi_monitor.model.turn_files import TurnFiles
+from imi_monitor.sources.agents import turn_records
 from imi_monitor.sources.hints import AgentsRead, Hint, RosterRead
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
+
+_LATE = 3.0  # seconds after which a turn was not seen when it began
 
 
 class TurnSource(Source):
@@ -85,7 +90,14 @@ class TurnSource(Source):
             entry.common_dir, entry.admin_dir, entry.path, trusted=entry.trusted, cancelled=lambda: self._stopping
         )
         earlier, self._seen[agent.id] = self._seen.get(agent.id), began
-        return turn_start.keep_turn(git, agent.id, agent.name, began, earlier)
+        moment = times.parse(began)
+        if agent.facts.turn_at != began or moment is None or (times.now() - moment).total_seconds() < _LATE:
+            return turn_start.keep_turn(git, agent.id, agent.name, began, earlier)
+
+        def recorded() -> TurnFiles:
+            return turn_records.read_files(agent.cli, agent.session, agent.cwd, began)
+
+        return turn_start.keep_turn(git, agent.id, agent.name, began, earlier, recorded)
 
 
 def make_source(_context: SourceContext) -> TurnSource:

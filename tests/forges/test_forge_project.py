@@ -183,7 +183,13 @@ def glab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForgeServe
         yield server
 
 
-def test_merge_requests_from_the_real_glab(glab: ForgeServer) -> None:
+def test_merge_requests_from_the_real_glab(glab: ForgeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "NO_PROMPT",
+        "DEBUG",
+        "GLAMOUR_STYLE",
+    ):  # glab prints something in front of its answer for each of them
+        monkeypatch.setenv(name, "1")
     glab.merge_requests = [merge_request(3), merge_request(2, state="merged", mergeCommitSha="c" * 40)]
     answer = forge_project.ask(GITLAB, [3])
     assert (answer.via, answer.total, [one.number for one in answer.pulls]) == ("glab", 1, [3, 2])
@@ -228,6 +234,17 @@ def test_merge_requests(fake_glab: FakeGlab) -> None:
     words = fake_glab.words
     assert words[:4] == ["api", "graphql", "--hostname", "gitlab.example"] and "path=group/sub/app" in words
     assert 'iids: ["7"]' in words[5]
+
+
+def test_no_former_name_of_a_setting_makes_glab_warn_in_its_answer(
+    fake_glab: FakeGlab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROMPT", "PROMPT_DISABLED", "GLAMOUR_STYLE", "DEBUG"):
+        monkeypatch.setenv(name, "1")
+    assert listed(fake_glab, merge_request(7))
+    given = {line.partition("=")[0] for line in (fake_glab.folder / "env").read_text().splitlines()}
+    assert "GLAB_NO_PROMPT" in given
+    assert given.isdisjoint({"NO_PROMPT", "PROMPT_DISABLED", "GLAMOUR_STYLE", "DEBUG"})
 
 
 def test_a_merge_request_that_needs_no_approval_is_not_called_approved(fake_glab: FakeGlab) -> None:

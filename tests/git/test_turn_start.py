@@ -100,7 +100,7 @@ def test_what_belongs_to_no_worktree_is_deleted(feat: Repo, repo: Repo) -> None:
 
 def test_imi_diff_shows_the_last_turn(feat: Repo, repo: Repo) -> None:
     missing = imi("diff", "x", "--turn", cwd=repo.path)
-    assert missing.code == 1 and "no turn of an agent was seen in feat-x" in missing.err
+    assert missing.code == 1 and "no turn of an agent is known in feat-x" in missing.err
     keep(feat)
     feat.write("agent.py", "one\n")
     done = imi("diff", "x", "--turn", cwd=repo.path)

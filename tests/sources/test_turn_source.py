@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 from imi_monitor.git import turn_start
+from imi_monitor.git.runner import Git
+from imi_monitor.model import times
 from imi_monitor.model.agent import COMPLETED, RUNNING, WAITING, Agent, SessionFacts, Truth
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.hints import AgentsRead, RosterRead
@@ -57,6 +60,26 @@ def test_each_turn_is_kept_once(repo: Repo) -> None:
             assert found is not None and found.name == "claude-3"
 
     asyncio.run(asyncio.wait_for(main(), 2 * LIMIT))
+
+
+def test_a_turn_that_began_before_is_rebuilt(repo: Repo) -> None:
+    """What the agent wrote before the dashboard was opened belongs to its turn; here nothing recorded it but its time."""
+    repo.worktree("feat-x").write("agent.py", "1\n")
+    entry = roster_entry(repo.path.parent, "feat-x")
+    began = times.stamp(times.now() - timedelta(seconds=60))
+
+    async def main() -> None:
+        source = TurnSource()
+        async with running(source, RecordingReceiver()):
+            source.handle_hint(RosterRead((entry,)))
+            source.handle_hint(AgentsRead((agent(entry.key, RUNNING, began),)))
+            await until(lambda: source.kept == 1, LIMIT)
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT))
+    git = Git(entry.common_dir, entry.admin_dir, entry.path)
+    found = turn_start.read(entry.admin_dir)
+    assert found is not None and found.rebuilt
+    assert [file.path for file in turn_start.read_turn_diff(git, found).files if file.state == "?"] == ["agent.py"]
 
 
 def test_a_turn_without_a_recorded_beginning_counts_from_when_it_is_seen(repo: Repo, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_kinds_of_diff_by_key_and_by_tab(feat: Repo, repo: Repo) -> None:
         await pilot.press("t")
         await wait_until(pilot, lambda: "committed" in screen_text(app) and "against main" in screen_text(app))
         await pilot.press("tab")
-        await wait_until(pilot, lambda: "no turn of an agent was seen in feat-x" in screen_text(app))
+        await wait_until(pilot, lambda: "no turn of an agent is known in feat-x" in screen_text(app))
         await pilot.press("tab")
         await wait_until(pilot, lambda: "against HEAD" in screen_text(app))
         await pilot.press("escape")

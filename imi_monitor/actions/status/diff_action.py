@@ -10,11 +10,12 @@ from imi_monitor.git import git_diff, turn_start
 from imi_monitor.model import diff_identity, diff_text, times
 from imi_monitor.model.diff import COUNTS_ONLY, DEFAULT_LIMITS, ONE_FILE_LIMITS, Diff, FileDiff
 from imi_monitor.model.errors import Refused, UsageError
+from imi_monitor.model.snapshot import Key
 from imi_monitor.model.text import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
     from imi_monitor.actions.action import Request
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from imi_monitor.actions.worktree_lookup import Target
     from imi_monitor.git.git_diff import Kind
     from imi_monitor.git.runner import Git
+    from imi_monitor.model.agent import Agent
+    from imi_monitor.model.agent_names import GivenName
     from imi_monitor.model.diff import DiffLimits
 
 _LATE = 10.0  # seconds after the beginning of a turn, from which on a part of it may be missing
@@ -85,10 +88,16 @@ def read(
     on_part: Callable[[Diff], None] | None = None,
     *,
     new_files: bool = True,
+    find_turn: bool = True,
 ) -> Diff:
-    """One comparison of one worktree; `on_part` gets the diff so far while git runs."""
+    """One comparison of one worktree; `on_part` gets the diff so far while git runs.
+
+    Without `find_turn` the last turn is the one that is kept: something follows the agents and keeps each as it begins.
+    """
     git = worktree_git.git_in(context, target)
     if kind == "turn":
+        if find_turn:
+            _find_turn(context, git, target)
         return _of_turn(git, target, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
     trunk = worktree_git.trunk_of(context, target.repository).ref if kind == "trunk" else None
     return git_diff.read_diff(git, kind, trunk=trunk, paths=paths, limits=limits, new_files=new_files, on_part=on_part)
@@ -98,15 +107,29 @@ def _of_turn(git: Git, target: Target, **options: Unpack[turn_start.TurnDiffOpti
     start = turn_start.read(git.admin_dir)
     if start is None:
         raise Refused(
-            f"no turn of an agent was seen in {safe(target.name)}: the files are kept at the beginning of each turn of an agent "
-            "that `imi start` started, and of any other agent while a dashboard or `imi watch` runs",
+            f"no turn of an agent is known in {safe(target.name)}: no agent program recorded one there in the last day. "
+            "Older ones are known only if a dashboard, `imi watch` or `imi start` ran",
             code="no-turn",
         )
     began, kept = times.parse(start.began_at), times.parse(start.kept_at)
     words = f"{safe(start.name, 40)}'s last turn began, {times.age_of(start.began_at)} ago"
-    if began is not None and kept is not None and (kept - began).total_seconds() > _LATE:
+    if start.rebuilt:
+        words += ", by its records" if start.has_records else ", by times and commits (~)"
+    elif began is not None and kept is not None and (kept - began).total_seconds() > _LATE:
         words = f"imi saw {safe(start.name, 40)}'s last turn, {times.age_of(start.kept_at)} ago"
     return replace(turn_start.read_turn_diff(git, start, **options), base=words)
+
+
+def _find_turn(context: Context, git: Git, target: Target) -> None:
+    """Rebuild the beginning of the last turn from what its agent recorded, if nothing saw it."""
+    from imi_monitor import host
+    from imi_monitor.runs import found_turns
+    from imi_monitor.store import db, given_names
+
+    def names(agents: Sequence[Agent]) -> Mapping[str, GivenName]:
+        return db.read(context.connection, given_names.read_names, host.hostname(), agents)
+
+    found_turns.keep_last(git, Key(host.hostname(), context.repo_name(target.repository) or "", target.name), names)
 
 
 def of_commit(context: Context, target: Target, sha: str, on_part: Callable[[Diff], None] | None = None) -> Diff:

@@ -242,6 +242,15 @@ def read_agents_once(
     return name_agents(found, {claim.key: claim for claim in claims}, given_names(found)), result.failures
 
 
+def read_agents_at(
+    roots: Mapping[str, Key], given_names: Callable[[Sequence[Agent]], Mapping[str, GivenName]]
+) -> tuple[Agent, ...]:
+    """Every agent in these worktrees, by what the newest records say."""
+    poll = AgentPoll(agents.all_readers(), agents.process_scanner(), os.environ)
+    found = [one.agent for one in poll.poll(None, roots).agents]
+    return name_agents(found, {}, given_names(found))
+
+
 def _with_starters(seen: SeenAgent, processes: Sequence[AgentProcess]) -> SeenAgent:
     """The agent with the processes that started it: a claim may be bound to one of them."""
     process = next((one for one in processes if one.pid == seen.agent.pid), None)

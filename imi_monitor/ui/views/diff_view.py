@@ -174,7 +174,7 @@ class DiffView(SheetView[Diff]):
             return action.of_commit(context, target, self.commit.sha, on_part)
         self._kept = review_diff.kept_parts(context, target)
         self._notes = placed_notes.open_notes(context, target)
-        return action.read(context, target, self.kind, [], on_part=on_part)
+        return action.read(context, target, self.kind, [], on_part=on_part, find_turn=self.diff is None)
 
     def _part_callback(self, stop: Event) -> Callable[[Diff], None]:
         """A function for the reading thread that shows a part of the diff while nothing is shown yet."""
