@@ -49,6 +49,7 @@ KINDS = {
     "type.added": "a type of worktrees was added",
     "type.removed": "a type of worktrees was removed",
     "workspace.cleaned": "a contained workspace was moved to the trash",
+    "workspace.purged": "a workspace in the trash was deleted for good",
     "workspace.restored": "a contained workspace was brought back",
     "worktree.adopted": "a worktree was found in the trash and listed again",
     "worktree.claimed": "an owner got the claim of a worktree",

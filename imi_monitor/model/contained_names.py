@@ -6,6 +6,7 @@ from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
 DEFAULT = "default"
+HOME = "~contained"  # in place of a repository: workspaces outside of git belong to none
 REGISTRY_FILE = "workspace_metadata.json"
 _LONGEST = 200  # bytes; a temporary name is a little longer
 

@@ -427,9 +427,8 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
     "workspace.cleaned": lambda fields: EventSentence(
         f"contained workspace {fields.text('name')}", "was cleaned", f": {fields.text('files')} files are in the trash"
     ),
-    "workspace.restored": lambda fields: EventSentence(
-        f"contained workspace {fields.text('name')}", "was restored", ""
-    ),
+    "workspace.purged": lambda fields: EventSentence(f"workspace {fields.text('name')}", "was purged from the trash"),
+    "workspace.restored": lambda fields: EventSentence(f"workspace {fields.text('name')}", "was restored"),
     "worktree.adopted": _about("{}", "was found in the trash"),
     "worktree.claimed": _claimed,
     "worktree.commit": _committed,

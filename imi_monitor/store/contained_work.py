@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
 from imi_monitor import host
-from imi_monitor.fast.random_uuid import new_id
 from imi_monitor.model import times
 from imi_monitor.store.row import Row
 
@@ -67,7 +68,7 @@ def open_life(connection: sqlite3.Connection, name: str, path: str) -> Contained
     found = current(connection, path)
     if found is not None:
         return found
-    values = (new_id(), name, host.hostname(), path, ACTIVE, times.stamp())
+    values = (os.urandom(5).hex(), name, host.hostname(), path, ACTIVE, times.stamp())
     connection.execute(
         f"INSERT INTO contained_workspaces ({ContainedRow.columns}) VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)", values
     )
@@ -102,10 +103,12 @@ def begin_cleaning(connection: sqlite3.Connection, ident: str, trash_path: str, 
     )
 
 
-def set_state(connection: sqlite3.Connection, ident: str, state: str) -> None:
-    connection.execute(
+def set_state(connection: sqlite3.Connection, ident: str, state: str) -> bool:
+    """False if there is no such life."""
+    done = connection.execute(
         "UPDATE contained_workspaces SET state = ?, ended_at = ? WHERE id = ?", (state, times.stamp(), ident)
     )
+    return done.rowcount == 1
 
 
 def log(

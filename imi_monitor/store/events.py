@@ -68,6 +68,7 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "type.added": _TYPE,
     "type.removed": _TYPE,
     "workspace.cleaned": ("name", "files", "trash", "why"),
+    "workspace.purged": ("name", "path"),
     "workspace.restored": ("name", "path"),
     "worktree.adopted": ("path", "branch", "commit", "how", "trash_id", "removed_by", "claimed_by"),
     "worktree.claimed": ("epoch", "task", "how", "reason", "forced_from", "takeover_from", "died_before", "passed_by"),

@@ -1,4 +1,4 @@
-"""What can be restored: removed worktrees, and files whose content an act on the diff replaced.
+"""What can be restored: removed worktrees, files whose content an act on the diff replaced, and cleaned workspaces.
 
 `data` describes what lies on disk; a row is never deleted.
 """
@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 _KEPT = "host = ? AND restored_at IS NULL AND purged_at IS NULL"
 
 FILE_ACTS = ("discarded", "staged", "unstaged")
-"""Values of `how` for entries of files; all others are removed worktrees."""
+"""Values of `how` for entries of files."""
 
-_ONLY = {"worktrees": f" AND how NOT IN {FILE_ACTS}", "files": f" AND how IN {FILE_ACTS}", "all": ""}
+FOLDER_ACTS = ("cleaned", "migrated")
+"""Values of `how` for folders outside of git: contained workspaces, Denker's older ones. All others are removed worktrees."""
+
+_ONLY = {"worktrees": f" AND how NOT IN {FILE_ACTS + FOLDER_ACTS}", "files": f" AND how IN {FILE_ACTS}", "all": ""}
 
 
 class TrashEntry(Row):
-    """One removed worktree, or files of one. `data` holds the intent and how long the entry was observed."""
+    """One removed worktree, files of one, or a workspace outside of git.
+
+    `data` holds the intent and how long the entry was observed.
+    """
 
     id: str
     repo_name: str
@@ -42,6 +48,14 @@ class TrashEntry(Row):
     @property
     def of_files(self) -> bool:
         return self.how in FILE_ACTS
+
+    @property
+    def of_folder(self) -> bool:
+        return self.how in FOLDER_ACTS
+
+    @property
+    def kind(self) -> str:
+        return "files" if self.of_files else "workspace" if self.of_folder else "worktree"
 
     @property
     def kept(self) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from imi_monitor.model import roles
 from imi_monitor.model.errors import Refused, UsageError
-from imi_monitor.runs.contained import file_delivery, workspace_place
+from imi_monitor.runs.contained import file_delivery, workspace_end, workspace_place, workspace_trash
 from imi_monitor.runs.contained.file_door import FileDoor
-from tests.helpers import Ran, imi
+from imi_monitor.store import contained_work, db
+from tests.helpers import Ran, Repo, imi
+from tests.runs.run_kit import registry
 
 
 @pytest.fixture
@@ -172,13 +175,66 @@ def test_cleaning_is_moving_and_is_undone(place: Path) -> None:  # S1.12 S1.18
     [row] = imi("workspace", "list", "--json").data["workspaces"]
     assert (row["state"], row["files"]) == ("cleaned", 1)
     write("b.txt", "b")
-    refused = imi("workspace", "restore", done["id"][:8])
+    refused = imi("undo", done["id"][:8])
     assert refused.code == 1 and "stands there again" in refused.err
     imi("workspace", "clean")
-    assert imi("workspace", "restore", done["id"][:8]).code == 0
+    [second, first] = imi("trash", "list", "--json").data["entries"]
+    assert (first["id"], first["kind"], first["worktree_name"]) == (done["id"], "workspace", "default")
+    assert first["restorable"] and first["trash_path"] == done["trash"]
+    restored = imi("undo", done["id"][:8], "--json")
+    assert restored.code == 0 and restored.data["kind"] == "workspace"
     assert (place / "a.txt").read_text() == "a"
-    assert imi("workspace", "purge").out == "nothing was cleaned 30 days ago or earlier\n"
+    assert imi("workspace", "list", "--json").data["workspaces"][0]["state"] == "active"
+    assert imi("undo", done["id"][:8]).code == 1, "it was restored"
+    assert imi("trash", "purge", "--yes", second["id"], "--wait").code == 0
+    assert not Path(second["trash_path"]).exists()
+    assert imi("trash", "list", "--json").data["entries"] == []
     assert imi("workspace", "clean", "nothing").code == 1
+
+
+def _pictured(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Content, mode and time of every file."""
+    return {path.name: (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+
+def test_undo_brings_a_workspace_back_byte_for_byte_also_from_within_a_repository(place: Path, repo: Repo) -> None:
+    write("a.txt", "a")
+    (place / "binary").write_bytes(bytes(range(256)))
+    (place / "binary").chmod(0o640)
+    before = _pictured(place)
+    assert imi("workspace", "clean", cwd=repo.path).code == 0
+    done = imi("undo", cwd=repo.path)  # a person cleaned it last
+    assert done.code == 0 and "restored the workspace default with 2 files, cleaned" in done.out + done.err
+    assert _pictured(place) == before
+    assert [one["op"] for one in imi("file", "history", "--json").data["history"]] == ["created"]
+
+
+def test_a_restore_that_a_crash_cuts_off_is_completed(place: Path) -> None:
+    write("a.txt", "a")
+    done = imi("workspace", "clean", "--json").data
+    os.rename(done["trash"], place)
+    assert imi("undo", done["id"]).code == 0
+    assert (place / "a.txt").read_text() == "a"
+    done = imi("workspace", "clean", "--json").data
+    shutil.rmtree(done["trash"])
+    assert "was deleted" in imi("undo", done["id"]).err
+    assert "DELETED on disk" in imi("trash", "list").out
+
+
+def test_a_new_workspace_is_not_lost_where_a_crash_cut_off_the_clean_up_of_the_one_before(place: Path) -> None:
+    write("a.txt", "a")
+    connection = db.connect(registry())
+    [life] = contained_work.list_lives(connection, contained_work.ACTIVE)
+    trash_path = workspace_trash.place_of(str(place), life.id)
+    contained_work.begin_cleaning(connection, life.id, trash_path, "test")
+    connection.commit()
+    workspace_trash.move(str(place), trash_path)
+    (place.parent / "default").mkdir(mode=0o700)
+    (place / "b.txt").write_text("b")
+    workspace_end.settle_all(connection)
+    db.close(connection)
+    assert (place / "b.txt").read_text() == "b"
+    assert Path(trash_path, "a.txt").read_text() == "a"
 
 
 def test_an_archive_holds_every_file(place: Path, tmp_path: Path) -> None:
@@ -217,6 +273,12 @@ def test_older_folders_migrate_without_a_loss(place: Path) -> None:  # S1.15
     assert sorted(path.name for path in root.iterdir() if path.name.startswith("denker")) == ["denker_x"]
     trash = list((root / ".imi-trash").rglob("*.md"))
     assert len(trash) == 2, "the old folders are in the trash"
+    listed = {one["worktree_name"]: one["id"] for one in imi("trash", "list", "--json").data["entries"]}
+    assert set(listed) == {"denker_100", "denker_200"}
+    assert imi("undo", "denker_100").code == 0
+    assert (root / "denker_100/a/b/c.txt").read_text() == "deep"
+    assert imi("trash", "purge", "--yes", "--wait", "denker_200").code == 0
+    (root / "denker_100").rename(root / "denker_y")
     assert imi("workspace", "migrate").out == "no older folders\n"
 
 

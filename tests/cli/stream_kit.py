@@ -249,7 +249,6 @@ VERBS = {
             "file find a",
             "workspace archive nothing",
             "workspace clean nothing",
-            "workspace restore nothing",
             "workspace show nothing",
             "workspace deliver nothing",
         )
@@ -262,7 +261,6 @@ VERBS = {
     "file history": Verb("file history", LOGIN),
     "workspace list": Verb("workspace list", LOGIN),
     "workspace migrate": Verb("workspace migrate", LOGIN, lambda _: True),
-    "workspace purge": Verb("workspace purge", LOGIN, lambda _: True),
     "where": Verb("where", LOGIN),
     "overview": Verb("overview", LOGIN),
     "history": Verb("history nothing", LOGIN),

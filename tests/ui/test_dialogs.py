@@ -819,6 +819,28 @@ def test_the_trash_view_restores_any_entry_and_deletes_one_for_good(repo: Repo) 
     assert imi("trash", "list", "--json", cwd=repo.path).data["entries"] == []
 
 
+def test_the_trash_view_restores_a_cleaned_workspace(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "denker").mkdir()
+    monkeypatch.setenv("DENKER_MEMORY_DATA_PATH", str(tmp_path / "denker"))
+    imi("file", "write", "a.txt", "--content", "a")
+    imi("workspace", "clean")
+    place = tmp_path / "workspace/default"
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("K")
+        await wait_until(pilot, lambda: "1 entry" in screen_text(app))
+        assert "default" in screen_text(app) and "cleaned by" in screen_text(app)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "restores the workspace default with 1 file, cleaned" in unbroken(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "the trash is empty" in screen_text(app))
+
+    run_dashboard(repo, play)
+    assert (place / "a.txt").read_text() == "a"
+
+
 def test_the_trash_view_changes_nothing_under_read_only(repo: Repo) -> None:
     repo.worktree("feat-old")
     imi("remove", "feat-old", cwd=repo.path)

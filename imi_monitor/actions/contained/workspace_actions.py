@@ -1,4 +1,4 @@
-"""`imi workspace list|show|clean|restore|archive|migrate|purge`: contained workspaces as a whole."""
+"""`imi workspace list|show|deliver|archive|clean|migrate`: contained workspaces as a whole."""
 
 from __future__ import annotations
 
@@ -140,27 +140,12 @@ class WorkspaceCleanAction(_WorkspaceAction):
             )
         for one in waiting:
             db.transact(connection, contained_work.end_delivery, one.seq, contained_work.DROPPED, "dropped by a person")
-        if not workspace_end.clean_if_over(connection, path, f"cleaned by {context.agent(request)}"):
+        who = context.agent(request)
+        if not workspace_end.clean_if_over(connection, path, f"cleaned by {who}", who):
             raise Refused(f"an agent works in {safe(path)}: `imi stop` ends it first", code="in-use")
         life = db.read(connection, contained_work.list_lives, CLEANED)[0]
-        line = f"moved {safe(life.name)} into the trash: `imi workspace restore {life.id[:8]}` brings it back"
+        line = f"moved {safe(life.name)} into the trash: `imi undo {life.id[:8]}` brings it back"
         return Outcome([line], {"id": life.id, "path": path, "trash": life.trash_path})
-
-
-class WorkspaceRestoreAction(_WorkspaceAction):
-    words = ("workspace restore",)
-    label = "Restore a workspace"
-    help = "bring a cleaned contained workspace back from the trash, with every file"
-    arguments = (Argument("which", "its id as `imi workspace list` shows it; default: the last one", optional=True),)
-
-    def run(self, context: Context, request: Request) -> Outcome:
-        which = request.text("which")
-        lives = db.read(context.connection, contained_work.list_lives, CLEANED)
-        found = next((one for one in lives if which is None or one.id.startswith(which) or one.name == which), None)
-        if found is None:
-            raise Refused("no cleaned workspace of this name is in the trash: see `imi workspace list`", code="missing")
-        path = workspace_end.restore(context.connection, found)
-        return Outcome([f"restored {safe(found.name)} at {safe(path)}"], {"id": found.id, "path": path})
 
 
 class WorkspaceArchiveAction(_WorkspaceAction):
@@ -206,30 +191,11 @@ class WorkspaceMigrateAction(_WorkspaceAction):
             return Outcome([safe(one) for one in found] or ["no older folders"], {"folders": found})
         path = os.path.join(root, contained_names.DEFAULT)
         who = file_place.agent(context, request)
-        done = denker_folders.migrate(root, path, who)
-        if done.moved:
-            db.transact(context.connection, _log_migrated, path, done.moved, who)
+        done = denker_folders.migrate(context.connection, root, path, who)
         lines = [f"moved {safe(name)}" for name in done.moved] + [f"trash  {safe(one)}" for one in done.trash]
         warnings = [safe(one, 300) for one in done.left]
         data: dict[str, object] = {"moved": list(done.moved), "trash": list(done.trash), "left": list(done.left)}
         return Outcome(lines or ["no older folders"], data, warnings=warnings, exit_status=1 if warnings else 0)
-
-
-class WorkspacePurgeAction(_WorkspaceAction):
-    words = ("workspace purge",)
-    label = "Delete cleaned workspaces"
-    help = "delete cleaned workspaces older than trash.keep_days for good; without --yes only list them"
-    options = (Option("yes", "really delete"),)
-    dangerous = True
-
-    def run(self, context: Context, request: Request) -> Outcome:
-        days = context.settings.number("trash.keep_days")
-        old = workspace_end.list_old(context.connection, days)
-        if request.flag("yes"):
-            workspace_end.purge(context.connection, old)
-        verb = "deleted" if request.flag("yes") else "would delete"
-        lines = [f"{verb} {safe(life.name)} {life.id[:8]}, cleaned {times.age_of(life.ended_at)} ago" for life in old]
-        return Outcome(lines or [f"nothing was cleaned {days} days ago or earlier"], {"ids": [one.id for one in old]})
 
 
 ACTIONS = (
@@ -238,19 +204,8 @@ ACTIONS = (
     WorkspaceDeliverAction(),
     WorkspaceArchiveAction(),
     WorkspaceCleanAction(),
-    WorkspaceRestoreAction(),
     WorkspaceMigrateAction(),
-    WorkspacePurgeAction(),
 )
-
-
-def _log_migrated(connection: object, path: str, names: tuple[str, ...], who: str) -> None:
-    import sqlite3
-
-    assert isinstance(connection, sqlite3.Connection)
-    contained_work.open_life(connection, os.path.basename(path), path)
-    for name in names:
-        contained_work.log(connection, path, "migrated", name, agent=who)
 
 
 def _row(context: Context, life: ContainedRow) -> dict[str, object]:

@@ -91,8 +91,27 @@ class FileEntry:
         return f"{self.names}, {self.entry.how} in {safe(self.entry.worktree_name)}"
 
     @property
+    def paths(self) -> list[str]:
+        return [one.path for one in self.files]
+
+    @property
     def restorable(self) -> bool:
         return os.path.isdir(self.folder)
+
+    def refuse_restore(self, context: Context) -> None:
+        """Raise if the files cannot be restored in the present state."""
+        _refuse_restore(context, self)
+
+    def restore(self, context: Context, *, agent: str, recorded: bool = True) -> list[str]:
+        """Put every file and its staged content back; returns warnings. Refused, and nothing is changed, for a newer file.
+
+        Without `recorded` the registry cannot be used and learns nothing of it.
+        """
+        return _restore(context, self, agent=agent, recorded=recorded)
+
+    def purge(self, context: Context, agent: str) -> None:
+        """Delete the entry for good."""
+        _purge(context, self, agent)
 
 
 def _replaced(data: dict[str, object]) -> ReplacedFile:
@@ -170,8 +189,7 @@ def discard(folder: str) -> None:
     trash_folder.remove_empty_root(os.path.dirname(folder))
 
 
-def refuse_restore(context: Context, found: FileEntry) -> None:
-    """Raise if the files cannot be restored in the present state."""
+def _refuse_restore(context: Context, found: FileEntry) -> None:
     from imi_monitor.git.worktree_files import WorktreeFiles  # restoring a worktree does not need it
 
     target = _target(context, found)
@@ -205,16 +223,12 @@ def adopt(context: Context, entry: trash.TrashEntry) -> trash.TrashEntry:
     return entry
 
 
-def restore(context: Context, found: FileEntry, *, agent: str, recorded: bool = True) -> list[str]:
-    """Put every file and its staged content back; returns warnings. Refused, and nothing is changed, for a newer file.
-
-    Without `recorded` the registry cannot be used and learns nothing of it.
-    """
+def _restore(context: Context, found: FileEntry, *, agent: str, recorded: bool) -> list[str]:
     from imi_monitor.git.index_edit import IndexEdit
     from imi_monitor.git.worktree_files import WorktreeFiles
 
     target = _target(context, found)
-    refuse_restore(context, found)
+    _refuse_restore(context, found)
     git = worktree_lookup.git_in(context, target)
     with IndexEdit(git) as index:
         warnings = _restore_index(git, index, found)
@@ -293,9 +307,8 @@ def _record_restored(connection: sqlite3.Connection, found: FileEntry, agent: st
     events.record(connection, "files.restored", entry.repo_name, entry.worktree_name, agent_id=agent, data=about)
 
 
-def purge(context: Context, entry: trash.TrashEntry, agent: str) -> None:
-    """Delete the entry for good."""
-    found = FileEntry(context, entry)
+def _purge(context: Context, found: FileEntry, agent: str) -> None:
+    entry = found.entry
 
     def mark(connection: sqlite3.Connection) -> None:
         if not trash.mark_purged(connection, entry.id):

@@ -158,5 +158,5 @@ def _kept(context: Context) -> tuple[list[tuple[str, str]], list[str]]:
         return kept, [f"the places of removed worktrees are unknown: {error.sentence}"]
     return [
         *kept,
-        *(("replaced files" if entry.of_files else "removed worktree", entry.trash_path) for entry in entries),
+        *(("replaced files" if entry.of_files else f"removed {entry.kind}", entry.trash_path) for entry in entries),
     ], []

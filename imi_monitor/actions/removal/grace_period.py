@@ -48,7 +48,7 @@ def record_running_time(context: Context) -> None:
         db.transact(context.connection, _write, due)
         from imi_monitor.actions.removal import trash_note
 
-        trash_note.write_missing_notes(context, [entry for entry in due if not entry.of_files])
+        trash_note.write_missing_notes(context, [entry for entry in due if entry.kind == "worktree"])
 
 
 def _write(connection: sqlite3.Connection, entries: list[trash.TrashEntry]) -> None:

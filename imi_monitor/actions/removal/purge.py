@@ -13,7 +13,7 @@ import stat
 import sys
 
 from imi_monitor import host
-from imi_monitor.actions.removal import grace_period, restore, trash_folder
+from imi_monitor.actions.removal import grace_period, restore, trash_folder, trash_parts
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.fast.lean_suppress import suppress
@@ -70,11 +70,9 @@ def purge_entry(context: Context, entry: trash.TrashEntry, *, agent: str) -> Pur
 
     The few files of an act on the diff are deleted at once.
     """
-    if entry.of_files:
-        from imi_monitor.actions.files import file_trash
-
-        file_trash.purge(context, entry, agent)
-        return PurgedEntry(entry, None, ())
+    part = trash_parts.part_of(context, entry)
+    if part is not None:
+        return PurgedEntry(entry, part.purge(context, agent), ())
     trashed = restore.trashed_worktree(context, entry)
     operation = db.transact_with_ballast(context.connection, _begin, trashed, agent)
     try:
@@ -149,7 +147,7 @@ def recover(context: Context, operation: operations.Operation) -> str | None:
 
 
 def _why_not(context: Context, entry: trash.TrashEntry, *, named: bool) -> str | None:
-    if entry.of_files:
+    if entry.kind != "worktree":
         return None
     trashed = restore.trashed_worktree(context, entry)
     inside = host.processes_inside(trashed.folder)
@@ -223,9 +221,15 @@ def _record_purged(
         raise RegistryError(f"another imi restored {safe(trashed.name)} meanwhile", code="registry-changed")
     about: dict[str, object] = {"path": trashed.path, "trash_id": trashed.id, "kept": list(kept)}
     events.record(connection, "worktree.purged", trashed.repo_name, trashed.name, agent_id=agent, data=about)
-    # recorded under the entry's id: a new worktree of the same name must not wait for the deletion
-    data: dict[str, object] = {"name": trashed.name, "aside": trashed.trash_dir + SUFFIX}
-    return operations.begin(connection, SWEEP, trashed.repo_name, trashed.id, data)
+    return begin_sweep(connection, trashed.repo_name, trashed.id, trashed.name, trashed.trash_dir + SUFFIX)
+
+
+def begin_sweep(connection: sqlite3.Connection, repo_name: str, ident: str, name: str, aside: str) -> str:
+    """The operation that stands until the folder of a purged entry is deleted.
+
+    It is recorded under the entry's id: a new worktree of the same name must not wait for the deletion.
+    """
+    return operations.begin(connection, SWEEP, repo_name, ident, {"name": name, "aside": aside})
 
 
 def _delete_tree(path: str) -> None:

@@ -1,10 +1,18 @@
-"""`imi undo` and `imi trash list|restore|purge`: restore removed worktrees and replaced files, list or delete them."""
+"""`imi undo` and `imi trash list|restore|purge`: restore what was removed or replaced, list it, or delete it for good."""
 
 from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_options
-from imi_monitor.actions.removal import adoption, grace_period, purge, restore, trash_lookup, unlisted_entries
+from imi_monitor.actions.removal import (
+    adoption,
+    grace_period,
+    purge,
+    restore,
+    trash_lookup,
+    trash_parts,
+    unlisted_entries,
+)
 from imi_monitor.actions.removal.unlisted_entries import UnlistedEntry
 from imi_monitor.git import layout
 from imi_monitor.model import amounts, times
@@ -16,10 +24,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
-    from imi_monitor.actions.files import file_trash
     from imi_monitor.actions.removal.purge import PurgeCandidate, PurgedEntry
     from imi_monitor.actions.removal.restore import RestoreResult
     from imi_monitor.actions.removal.trash_folder import TrashedWorktree
+    from imi_monitor.actions.removal.trash_parts import TrashPart
 
 
 _AGENT = Option("agent", "who you are", value="ID", aliases=("agent-id", "yi-id"))
@@ -32,7 +40,7 @@ class UndoAction(Action):
     label = "Undo"
     examples = (("imi undo", "restore the worktree that was removed last"),)
     returns_path = True
-    help = "bring back what was removed last: a worktree with everything in it, or discarded files"
+    help = "bring back what was removed last: a worktree or workspace with everything in it, or discarded files"
     more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
     A deleted branch is recreated; if the branch has moved or is checked out elsewhere, HEAD stays detached."""
     key = "U"
@@ -42,19 +50,17 @@ class UndoAction(Action):
 
     def refuse(self, context: Context, request: Request) -> None:
         found = trash_lookup.find_entry(context, request.text("which"))
-        files = _files(context, found)
-        if files is not None:
-            from imi_monitor.actions.files import file_trash
-
-            file_trash.refuse_restore(context, files)
+        part = _part(context, found)
+        if part is not None:
+            part.refuse_restore(context)
         else:
             restore.refuse_restore(context, _entry_and_worktree(context, found)[1])
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         found = trash_lookup.find_entry(context, request.text("which"))
-        files = _files(context, found)
-        if files is not None:
-            return [f"restores {files.sentence} {_long_age(files.entry)} ago by {safe(files.entry.removed_by)}"]
+        part = _part(context, found)
+        if part is not None:
+            return [f"restores {part.sentence} {_long_age(part.entry)} ago by {safe(part.entry.removed_by)}"]
         entry, trashed = _entry_and_worktree(context, found)
         gone, why = restore.branch_state(context.git(layout.repository_at(trashed.common_dir)), trashed)
         lines = [
@@ -95,9 +101,9 @@ def _claim_lines(context: Context, entry: trash.TrashEntry) -> list[str]:
 
 def _restore(context: Context, request: Request) -> Outcome:
     found, agent = trash_lookup.find_entry(context, request.text("which")), claim_options.agent(context, request)
-    files = _files(context, found)
-    if files is not None:
-        return _restore_file_entry(context, found, files, agent)
+    part = _part(context, found)
+    if part is not None:
+        return _restore_part(context, found, part, agent)
     if not isinstance(found, UnlistedEntry):
         return _restore_outcome(restore.restore_worktree(context, found, agent=agent))
     if context.registry_problem is not None:
@@ -109,45 +115,44 @@ def _restore(context: Context, request: Request) -> Outcome:
     )
 
 
-def _restore_file_entry(
-    context: Context, found: trash.TrashEntry | UnlistedEntry, files: file_trash.FileEntry, agent: str
-) -> Outcome:
-    from imi_monitor.actions.files import file_trash
-
+def _restore_part(context: Context, found: trash.TrashEntry | UnlistedEntry, part: TrashPart, agent: str) -> Outcome:
     if not isinstance(found, UnlistedEntry):
-        return _restore_files(files, file_trash.restore(context, files, agent=agent))
+        return _part_outcome(part, part.restore(context, agent=agent))
     if context.registry_problem is not None:
-        return _restore_files(files, file_trash.restore(context, files, agent=agent, recorded=False))
-    file_trash.refuse_restore(context, files)
-    file_trash.adopt(context, files.entry)
-    return _restore_files(files, file_trash.restore(context, files, agent=agent))
+        return _part_outcome(part, part.restore(context, agent=agent, recorded=False))
+    from imi_monitor.actions.files import file_trash  # only files have a note beside worktrees
+
+    part.refuse_restore(context)
+    file_trash.adopt(context, part.entry)
+    return _part_outcome(part, part.restore(context, agent=agent))
 
 
-def _files(context: Context, found: trash.TrashEntry | UnlistedEntry) -> file_trash.FileEntry | None:
-    """The entry if it is one of files."""
-    entry = found.files if isinstance(found, UnlistedEntry) else found if found.of_files else None
-    if entry is None:
+def _part(context: Context, found: trash.TrashEntry | UnlistedEntry) -> TrashPart | None:
+    """What the entry holds if it is no worktree."""
+    if not isinstance(found, UnlistedEntry):
+        return trash_parts.part_of(context, found)
+    if found.files is None:
         return None
-    if isinstance(found, UnlistedEntry) and found.problem is not None:
+    if found.problem is not None:
         raise Refused(
             f"{safe(found.name)} is not restored: {found.problem}; its files are in {safe(found.folder)}",
             code="unlisted",
         )
-    from imi_monitor.actions.files import file_trash
-
-    return file_trash.FileEntry(context, entry)
+    return trash_parts.part_of(context, found.files)
 
 
-def _restore_files(found: file_trash.FileEntry, warnings: list[str]) -> Outcome:
-    line = f"restored {found.sentence}"
+def _part_outcome(part: TrashPart, warnings: list[str]) -> Outcome:
+    line = f"restored {part.sentence}"
     data: dict[str, object] = {
         "message": line,
-        "worktree_name": found.entry.worktree_name,
-        "repo": found.entry.repo_name,
-        "files": [one.path for one in found.files],
-        "trash_id": found.entry.id,
+        "worktree_name": part.entry.worktree_name,
+        "repo": part.entry.repo_name,
+        "kind": part.entry.kind,
+        "files": list(part.paths),
+        "trash_id": part.entry.id,
     }
-    return Outcome([line], data, warnings=warnings)
+    path = part.entry.path if part.entry.of_folder else None
+    return Outcome([line], data, path=path, warnings=warnings)
 
 
 def _long_age(entry: trash.TrashEntry) -> str:
@@ -180,7 +185,7 @@ class TrashListAction(Action):
     group = "Merge and remove"
     needs_registry = False
     label = "Trash"
-    help = "list removed worktrees that can be restored, newest first"
+    help = "list what was removed and can be restored, newest first: worktrees, workspaces, discarded files"
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -199,7 +204,7 @@ class TrashRestoreAction(Action):
     label = "Restore"
     examples = (("imi trash restore feat-user-auth", "restore it by its name"),)
     returns_path = True
-    help = "restore a worktree from the trash, like `imi undo`"
+    help = "restore an entry of the trash, like `imi undo`"
     arguments = (Argument("which", "id or name from `imi trash list`"),)
     options = (_AGENT,)
 
@@ -211,7 +216,7 @@ class TrashPurgeAction(Action):
     words = ("trash purge",)
     group = "Merge and remove"
     label = "Delete for good"
-    help = "delete removed worktrees for good: without --yes it only lists them"
+    help = "delete entries of the trash for good: without --yes it only lists them"
     more = """Without names: everything older than trash.keep_days, by the clock and by the time this machine was running.
     --all or names select others. Commits that only a purged worktree had are kept under refs/imi/kept/. The files are
     deleted in the background."""
@@ -293,11 +298,9 @@ def _entries(context: Context) -> list[trash.TrashEntry]:
 
 
 def _describe_entry(context: Context, entry: trash.TrashEntry) -> str:
-    files = _files(context, entry)
-    if files is not None:
-        return (
-            f"{_entry_line(entry)}: {files.names}{'' if files.restorable else '  DELETED on disk: cannot be restored'}"
-        )
+    part = trash_parts.part_of(context, entry)
+    if part is not None:
+        return f"{_entry_line(entry)}: {part.names}{'' if part.restorable else '  DELETED on disk: cannot be restored'}"
     trashed = restore.trashed_worktree(context, entry)
     deleted = "" if trashed.in_trash else "  DELETED on disk: cannot be restored"
     if restore.is_in_place(trashed):
@@ -327,7 +330,8 @@ def _describe_candidate(one: PurgeCandidate) -> str:
 
 
 def _name(entry: trash.TrashEntry) -> str:
-    return f"{safe(entry.worktree_name)} of {safe(entry.repo_name)}"
+    of = "" if entry.of_folder else f" of {safe(entry.repo_name)}"
+    return f"{safe(entry.worktree_name)}{of}"
 
 
 def _kept_refs(done: PurgedEntry) -> str:
@@ -344,21 +348,23 @@ def _nothing(context: Context) -> str:
 
 
 def _data(context: Context, entry: trash.TrashEntry) -> dict[str, object]:
-    files = _files(context, entry)
-    trashed = restore.trashed_worktree(context, entry) if files is None else None
+    part = trash_parts.part_of(context, entry)
+    trashed = restore.trashed_worktree(context, entry) if part is None else None
     return {
         "id": entry.id,
+        "kind": entry.kind,
         "worktree_name": entry.worktree_name,
         "repo": entry.repo_name,
         "worktree_path": entry.path,
         "trash_path": trashed.folder if trashed else entry.trash_path,
         "branch": trashed.branch if trashed else None,
         "commit": trashed.sha if trashed else None,
-        "files": [one.path for one in files.files] if files else None,
+        "files": list(part.paths) if part is not None and entry.of_files else None,
+        "why": entry.data.get("why"),
         "removed_at": entry.removed_at,
         "removed_by": entry.removed_by,
         "how": entry.how,
-        "restorable": trashed.in_trash if trashed else files is not None and files.restorable,
+        "restorable": trashed.in_trash if trashed else part is not None and part.restorable,
         "purgeable": purge.is_due(context, entry),
         "listed": True,
         "problem": None,
@@ -370,6 +376,7 @@ def _unlisted_data(context: Context, found: UnlistedEntry) -> dict[str, object]:
     trashed, note, files = found.trashed, found.note, found.files
     return {
         "id": found.id,
+        "kind": "files" if files else "worktree",
         "worktree_name": trashed.name if trashed else files.worktree_name if files else None,
         "repo": context.repo_name(found.repository) or (trashed.repo_name if trashed else None),
         "worktree_path": trashed.path if trashed else None,
@@ -377,6 +384,7 @@ def _unlisted_data(context: Context, found: UnlistedEntry) -> dict[str, object]:
         "branch": trashed.branch if trashed else None,
         "commit": trashed.sha if trashed else None,
         "files": [str(one["path"]) for one in files.data["files"]] if files else None,  # type: ignore[attr-defined]
+        "why": None,
         "removed_at": found.removed_at or None,
         "removed_by": trashed.agent if trashed else files.removed_by if files else None,
         "how": trashed.how if trashed else files.how if files else None,

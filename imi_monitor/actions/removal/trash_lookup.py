@@ -12,6 +12,7 @@ from imi_monitor.actions.removal.unlisted_entries import UNUSABLE, UnlistedEntry
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
+from imi_monitor.runs.contained import workspace_trash
 from imi_monitor.store import trash
 
 TYPE_CHECKING = False
@@ -28,11 +29,10 @@ _SHOWN = 5
 
 def find_entry(context: Context, which: str | None) -> trash.TrashEntry | UnlistedEntry:
     """The entry with this id, start of an id, or name (the last removed of that name); without `which` the last removed."""
-    repo_name = _repo_name(context)
     everywhere = trash.list_kept(context.connection, what="all")
-    here = [entry for entry in everywhere if repo_name is None or entry.repo_name == repo_name]
+    here = _removed_here(context, everywhere)
     if which is None:
-        return here[0] if here and not _is_unregistered(context, repo_name) else _only_unlisted(context, everywhere)
+        return here[0] if here else _only_unlisted(context, everywhere)
     unlisted: list[UnlistedEntry] = []
     found: trash.TrashEntry | UnlistedEntry | None = _by_id(everywhere, which) or _by_name(
         context, here, everywhere, which
@@ -43,6 +43,19 @@ def find_entry(context: Context, which: str | None) -> trash.TrashEntry | Unlist
     if found is None:
         raise _unknown(context, which, everywhere, unlisted)
     return found
+
+
+def _removed_here(context: Context, everywhere: list[trash.TrashEntry]) -> list[trash.TrashEntry]:
+    """What was removed from the repository around the caller; outside of one everything.
+
+    A workspace belongs to no repository: one that a person cleaned can be what was removed last here.
+    """
+    repository = context.find_repository()
+    if repository is None:
+        return everywhere
+    repo_name = context.repo_name(repository)
+    of_person = [entry for entry in everywhere if entry.of_folder and entry.removed_by != workspace_trash.OWN]
+    return [entry for entry in everywhere if entry.repo_name == repo_name or entry in of_person]
 
 
 def find_listed(context: Context, which: str) -> trash.TrashEntry:
@@ -82,16 +95,6 @@ def _by_noted_name(context: Context, unlisted: list[UnlistedEntry], which: str) 
     return None
 
 
-def _repo_name(context: Context) -> str | None:
-    repository = context.find_repository()
-    return context.repo_name(repository) if repository is not None else None
-
-
-def _is_unregistered(context: Context, repo_name: str | None) -> bool:
-    """True in a repository that the registry does not have: what it lists was removed elsewhere."""
-    return repo_name is None and context.find_repository() is not None
-
-
 def _only_unlisted(context: Context, everywhere: list[trash.TrashEntry]) -> UnlistedEntry:
     """The single entry that notes describe, in the repository around the caller if there is one."""
     around = context.find_repository()
@@ -125,9 +128,10 @@ def _nothing_to_undo(everywhere: list[trash.TrashEntry], unlisted: list[Unlisted
     if not everywhere:
         return Refused("the trash is empty: there is nothing to restore", code="trash-empty")
     last = everywhere[0]
+    of = "" if last.of_folder else f" of {safe(last.repo_name)}"
     return Refused(
-        f"nothing was removed from this repository; the last one elsewhere is {safe(last.worktree_name)} of "
-        f"{safe(last.repo_name)}: `imi undo {last.id}`",
+        f"nothing was removed from this repository; the last one elsewhere is {safe(last.worktree_name)}{of}:"
+        f" `imi undo {last.id}`",
         code="trash-empty",
     )
 

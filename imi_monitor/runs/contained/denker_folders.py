@@ -13,8 +13,13 @@ import re
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import contained_names
 from imi_monitor.model.errors import ImiError
-from imi_monitor.runs.contained import workspace_place
+from imi_monitor.runs.contained import workspace_place, workspace_trash
 from imi_monitor.runs.contained.file_door import FileDoor
+from imi_monitor.store import contained_work, db
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 _NAME = re.compile(r"denker_(\d+)")
 _LARGEST = 64 << 20
@@ -50,8 +55,8 @@ def find(root: str) -> list[str]:
     return [path for path in found if os.lstat(path).st_uid == os.geteuid()]
 
 
-def migrate(root: str, workspace: str, agent: str) -> MigratedFolders:
-    """Move the files of all old folders into the workspace, and the folders into the trash."""
+def migrate(connection: sqlite3.Connection, root: str, workspace: str, agent: str) -> MigratedFolders:
+    """Move the files of all old folders into the workspace, and the folders into the trash, where `imi undo` finds them."""
     folders = find(root)
     if not folders:
         return MigratedFolders((), (), ())
@@ -69,8 +74,17 @@ def migrate(root: str, workspace: str, agent: str) -> MigratedFolders:
                 continue
             if name is not None:
                 moved.append(name)
-    trash = [_move(folder, root) for folder in folders if not any(one.startswith(f"{folder}/") for one in left)]
+    if moved:
+        db.transact(connection, _log, workspace, moved, agent)
+    done = [folder for folder in folders if not any(one.startswith(f"{folder}/") for one in left)]
+    trash = [_move(connection, folder, workspace, agent) for folder in done]
     return MigratedFolders(tuple(moved), tuple(trash), tuple(left))
+
+
+def _log(connection: sqlite3.Connection, workspace: str, moved: list[str], agent: str) -> None:
+    contained_work.open_life(connection, os.path.basename(workspace), workspace)
+    for name in moved:
+        contained_work.log(connection, workspace, "migrated", name, agent=agent)
 
 
 def _migrate_file(door: FileDoor, file: _OldFile, names: set[str], contents: set[bytes]) -> str | None:
@@ -105,11 +119,14 @@ def _files(folder: str) -> list[_OldFile]:
     return found
 
 
-def _move(folder: str, root: str) -> str:
-    trash = os.path.join(root, workspace_place.TRASH, f"{os.path.basename(folder)}-{os.urandom(4).hex()}")
-    os.makedirs(os.path.dirname(trash), mode=0o700, exist_ok=True)
-    os.rename(folder, trash)
-    return trash
+def _move(connection: sqlite3.Connection, folder: str, workspace: str, agent: str) -> str:
+    """Its place in the trash, which is recorded before it is moved there."""
+    ident = os.urandom(5).hex()
+    place, why = workspace_trash.place_of(workspace, ident), f"its files moved into {os.path.basename(workspace)}"
+    about = {"by": agent, "how": "migrated", "why": why}
+    db.transact(connection, workspace_trash.record, ident, folder, place, files=len(_files(folder)), **about)
+    workspace_trash.move(folder, place)
+    return place
 
 
 def _digest(data: bytes) -> bytes:

@@ -7,25 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 
-from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
-from imi_monitor.runs.contained import file_delivery, workspace_place
+from imi_monitor.runs.contained import file_delivery, workspace_place, workspace_trash
 from imi_monitor.runs.contained.file_door import FileDoor
 from imi_monitor.store import contained_work, db, events, runs
-from imi_monitor.store.contained_work import (
-    ACTIVE,
-    CLEANED,
-    CLEANING,
-    DELIVERED,
-    DROPPED,
-    PURGED,
-    RESTORED,
-    WAITS,
-    WANTED,
-)
+from imi_monitor.store.contained_work import ACTIVE, CLEANED, CLEANING, DELIVERED, DROPPED, WAITS, WANTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +59,7 @@ def settle_all(connection: sqlite3.Connection) -> None:
             clean_if_over(connection, life.path, life.why or "its runs were over")
 
 
-def clean_if_over(connection: sqlite3.Connection, path: str, why: str) -> bool:
+def clean_if_over(connection: sqlite3.Connection, path: str, why: str, by: str = workspace_trash.OWN) -> bool:
     """Clean the workspace unless a run works there or a delivery waits for a person; whether it was cleaned."""
     if not os.path.isdir(os.path.dirname(path)):
         return False
@@ -80,54 +68,26 @@ def clean_if_over(connection: sqlite3.Connection, path: str, why: str) -> bool:
             return False
         if db.read(connection, contained_work.list_deliveries, path, WAITS):
             return False
-        return clean(connection, path, why)
+        return clean(connection, path, why, by)
 
 
-def clean(connection: sqlite3.Connection, path: str, why: str) -> bool:
+def clean(connection: sqlite3.Connection, path: str, why: str, by: str = workspace_trash.OWN) -> bool:
     """Move the workspace into the trash; call it under the lock. False if there is none."""
     life = db.read(connection, contained_work.current, path)
     if life is None:
         return False
-    trash = life.trash_path or os.path.join(os.path.dirname(path), workspace_place.TRASH, life.id)
-    files = _files(path)
-    db.transact(connection, contained_work.begin_cleaning, life.id, trash, why)
+    place = life.trash_path or workspace_trash.place_of(path, life.id)
+    db.transact(connection, contained_work.begin_cleaning, life.id, place, why)
     try:
-        os.makedirs(os.path.dirname(trash), mode=0o700, exist_ok=True)
-        if os.path.isdir(path):
+        if os.path.isdir(path) and not os.path.lexists(
+            place
+        ):  # else a crash came behind the move, and the folder is a new one
             workspace_place.check(path)
-            os.rename(path, trash)
+            workspace_trash.move(path, place)
     except OSError as error:
         raise Refused(f"{safe(path)} cannot be moved into the trash: {error.strerror}", code="unwritable") from error
-    db.transact(connection, _end_life, life, trash, files, why)
+    db.transact(connection, _end_life, life, place, why, by)
     return True
-
-
-def restore(connection: sqlite3.Connection, life: ContainedRow) -> str:
-    """Bring a cleaned workspace back; Refused where another one stands. Returns its path."""
-    if life.trash_path is None or not os.path.isdir(life.trash_path):
-        raise Refused(f"{safe(life.name)} is no longer in the trash ({safe(life.trash_path or '?')})", code="gone")
-    with workspace_place.locked(life.path):
-        if os.path.lexists(life.path):
-            raise Refused(
-                f"a workspace {safe(life.name)} stands there again: clean it first with `imi workspace clean`",
-                code="exists",
-            )
-        os.rename(life.trash_path, life.path)
-        db.transact(connection, _restored, life)
-    return life.path
-
-
-def list_old(connection: sqlite3.Connection, days: int) -> list[ContainedRow]:
-    """What was cleaned at least so many days ago."""
-    return [life for life in db.read(connection, contained_work.list_lives, CLEANED) if _days(life) >= days]
-
-
-def purge(connection: sqlite3.Connection, old: list[ContainedRow]) -> None:
-    """Delete these cleaned workspaces for good."""
-    for life in old:
-        if life.trash_path and os.path.basename(os.path.dirname(life.trash_path)) == workspace_place.TRASH:
-            shutil.rmtree(life.trash_path, ignore_errors=True)
-        db.transact(connection, contained_work.set_state, life.id, PURGED)
 
 
 def deliver_now(connection: sqlite3.Connection, path: str, name: str, target: str, agent: str) -> str:
@@ -172,16 +132,13 @@ def _refused_delivery(connection: sqlite3.Connection, path: str, one: Delivery, 
     events.record(connection, "file.refused", agent_id=one.agent_id, data=data)
 
 
-def _end_life(connection: sqlite3.Connection, life: ContainedRow, trash: str, files: list[str], why: str) -> None:
+def _end_life(connection: sqlite3.Connection, life: ContainedRow, place: str, why: str, by: str) -> None:
     contained_work.set_state(connection, life.id, CLEANED)
-    data: dict[str, object] = {"name": life.name, "files": len(files), "trash": trash, "why": why}
+    files = len(_files(place))
+    if os.path.isdir(place):
+        workspace_trash.record(connection, life.id, life.path, place, by=by, how="cleaned", files=files, why=why)
+    data: dict[str, object] = {"name": life.name, "files": files, "trash": place, "why": why}
     events.record(connection, "workspace.cleaned", data=data)
-
-
-def _restored(connection: sqlite3.Connection, life: ContainedRow) -> None:
-    contained_work.set_state(connection, life.id, RESTORED)
-    contained_work.open_life(connection, life.name, life.path)
-    events.record(connection, "workspace.restored", data={"name": life.name, "path": life.path})
 
 
 def _runs_in(connection: sqlite3.Connection, path: str) -> list[RunRow]:
@@ -194,8 +151,3 @@ def _files(path: str) -> list[str]:
             return door.names()
     except (ImiError, OSError):
         return []
-
-
-def _days(life: ContainedRow) -> float:
-    ended = times.parse(life.ended_at)
-    return (times.now() - ended).total_seconds() / 86_400 if ended is not None else 0.0

@@ -1,4 +1,4 @@
-"""The trash: every removed worktree and what was discarded, newest first, with what restores it and what deletes it for good."""
+"""The trash: removed worktrees, cleaned workspaces and discarded files, newest first; restores them or deletes them for good."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.content import Content
 
 from imi_monitor.model import repository_names, times
+from imi_monitor.model.contained_names import HOME
 from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
@@ -28,7 +29,7 @@ class TrashView(RegistryView):
     word = "trash"
     opening_key = "K"
     label = "Trash"
-    help = "removed worktrees and discarded files: restore any of them, or delete it for good"
+    help = "removed worktrees, cleaned workspaces and discarded files: restore any of them, or delete it for good"
     BINDINGS = [
         Binding("enter", "restore", "Restore", tooltip="bring it back, with everything in it"),
         Binding("x", "purge", "Delete for good", tooltip="delete it for good"),
@@ -41,12 +42,12 @@ class TrashView(RegistryView):
     def read(self, stop: ShouldStop) -> dict[str, Any]:
         shown = self.snapshot.repositories if self.snapshot is not None else ()
         data = action_data(self.open_context, None, "trash list", {}, stop)
-        return {**data, "entries": [one for one in data["entries"] if one["repo"] in (*shown, None)]}
+        return {**data, "entries": [one for one in data["entries"] if one["repo"] in (*shown, HOME, None)]}
 
     def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
         if not data or not data["entries"]:
             return "Trash", ""
-        trees = not any(one["files"] for one in data["entries"])
+        trees = all(one["kind"] == "worktree" for one in data["entries"])
         number = count(len(data["entries"]), *(("removed worktree",) if trees else ("entry", "entries")))
         return "Trash", f"{number}; each is kept for {count(data['keep_days'], 'day')}"
 
@@ -76,9 +77,10 @@ class TrashView(RegistryView):
 def _lines(one: dict[str, Any], now: datetime, width: int, names: RepositoryNames) -> tuple[Content, ...]:
     name = cells.fixed(safe(one["worktree_name"] or one["id"], 60), 28, "bold")
     age = cells.fixed(f"{times.age_of(one['removed_at'], now)} ago", 10, cells.MUTED)
-    repo = [Content.styled(f"{safe(names.shown(one['repo'] or '?'), 24)}  ", cells.MUTED)] if names.several else []
+    of = "contained" if one["kind"] == "workspace" else names.shown(one["repo"] or "?")
+    repo = [Content.styled(f"{safe(of, 24)}  ", cells.MUTED)] if names.several else []
     by = Content(f"{one['how'] or 'removed'} by {safe(one['removed_by'] or '?', 24)}")
-    what = ", ".join(one["files"]) if one["files"] else one["branch"] or ""
+    what = ", ".join(one["files"]) if one["files"] else one["branch"] or one["why"] or ""
     branch = Content.styled(f"  {safe(what, 60)}", cells.MUTED)
     problem = _problem(one)
     if width < NARROW:
