@@ -23,6 +23,9 @@ FILE_ACTS = ("discarded", "staged", "unstaged")
 FOLDER_ACTS = ("cleaned", "migrated")
 """Values of `how` for folders outside of git: contained workspaces, Denker's older ones. All others are removed worktrees."""
 
+BY_ITSELF = "imi"
+"""Value of `removed_by` where imi moved a workspace away by itself, after its last run."""
+
 _ONLY = {"worktrees": f" AND how NOT IN {FILE_ACTS + FOLDER_ACTS}", "files": f" AND how IN {FILE_ACTS}", "all": ""}
 
 

@@ -10,9 +10,9 @@ from imi_monitor.model import contained_names, roles
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.runs import launcher
-from imi_monitor.runs.contained import denker_folders, file_delivery, workspace_end, workspace_place, workspace_trash
+from imi_monitor.runs.contained import denker_folders, file_delivery, workspace_end, workspace_place
 from imi_monitor.runs.run_plan import ContainedWork
-from imi_monitor.store import contained_work, db
+from imi_monitor.store import contained_work, db, trash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _migrate(context: Context, path: str) -> None:
     """Move the files of Denker's older folders into the default workspace, as Denker does at its start."""
     if os.path.basename(path) != contained_names.DEFAULT or not denker_folders.find(os.path.dirname(path)):
         return
-    done = denker_folders.migrate(context.connection, os.path.dirname(path), path, workspace_trash.OWN)
+    done = denker_folders.migrate(context.connection, os.path.dirname(path), path, trash.BY_ITSELF)
     context.notify(f"{count(len(done.moved), 'file')} of older workspaces moved into {safe(path)}")
 
 

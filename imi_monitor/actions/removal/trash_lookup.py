@@ -12,7 +12,6 @@ from imi_monitor.actions.removal.unlisted_entries import UNUSABLE, UnlistedEntry
 from imi_monitor.model import names
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
-from imi_monitor.runs.contained import workspace_trash
 from imi_monitor.store import trash
 
 TYPE_CHECKING = False
@@ -54,7 +53,7 @@ def _removed_here(context: Context, everywhere: list[trash.TrashEntry]) -> list[
     if repository is None:
         return everywhere
     repo_name = context.repo_name(repository)
-    of_person = [entry for entry in everywhere if entry.of_folder and entry.removed_by != workspace_trash.OWN]
+    of_person = [entry for entry in everywhere if entry.of_folder and entry.removed_by != trash.BY_ITSELF]
     return [entry for entry in everywhere if entry.repo_name == repo_name or entry in of_person]
 
 

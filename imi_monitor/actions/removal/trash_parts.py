@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Protocol
 
     from imi_monitor.actions.context import Context
     from imi_monitor.store.trash import TrashEntry
 
+    class TrashPart(Protocol):
+        """An entry that is no worktree. `names` says what it holds, `sentence` also what was done; `paths`: of single files."""
 
-class TrashPart(Protocol):
-    """An entry that is no worktree. `names` says what it holds, `sentence` also what was done; `paths`: of single files."""
+        entry: TrashEntry
 
-    entry: TrashEntry
+        @property
+        def names(self) -> str: ...
 
-    @property
-    def names(self) -> str: ...
+        @property
+        def sentence(self) -> str: ...
 
-    @property
-    def sentence(self) -> str: ...
+        @property
+        def paths(self) -> Sequence[str]: ...
 
-    @property
-    def paths(self) -> Sequence[str]: ...
+        @property
+        def restorable(self) -> bool: ...
 
-    @property
-    def restorable(self) -> bool: ...
+        def refuse_restore(self, context: Context) -> None:
+            """Raise if it cannot be restored in the present state."""
 
-    def refuse_restore(self, context: Context) -> None:
-        """Raise if it cannot be restored in the present state."""
+        def restore(self, context: Context, *, agent: str, recorded: bool = True) -> list[str]:
+            """Bring it back; returns warnings."""
 
-    def restore(self, context: Context, *, agent: str, recorded: bool = True) -> list[str]:
-        """Bring it back; returns warnings."""
-
-    def purge(self, context: Context, agent: str) -> str | None:
-        """Delete it for good; returns the operation that deletes its files, None: they are deleted."""
+        def purge(self, context: Context, agent: str) -> str | None:
+            """Delete it for good; returns the operation that deletes its files, None: they are deleted."""
 
 
 def part_of(context: Context, entry: TrashEntry) -> TrashPart | None:

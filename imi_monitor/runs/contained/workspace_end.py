@@ -12,7 +12,7 @@ from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
 from imi_monitor.runs.contained import file_delivery, workspace_place, workspace_trash
 from imi_monitor.runs.contained.file_door import FileDoor
-from imi_monitor.store import contained_work, db, events, runs
+from imi_monitor.store import contained_work, db, events, runs, trash
 from imi_monitor.store.contained_work import ACTIVE, CLEANED, CLEANING, DELIVERED, DROPPED, WAITS, WANTED
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ def settle_all(connection: sqlite3.Connection) -> None:
             clean_if_over(connection, life.path, life.why or "its runs were over")
 
 
-def clean_if_over(connection: sqlite3.Connection, path: str, why: str, by: str = workspace_trash.OWN) -> bool:
+def clean_if_over(connection: sqlite3.Connection, path: str, why: str, by: str = trash.BY_ITSELF) -> bool:
     """Clean the workspace unless a run works there or a delivery waits for a person; whether it was cleaned."""
     if not os.path.isdir(os.path.dirname(path)):
         return False
@@ -71,7 +71,7 @@ def clean_if_over(connection: sqlite3.Connection, path: str, why: str, by: str =
         return clean(connection, path, why, by)
 
 
-def clean(connection: sqlite3.Connection, path: str, why: str, by: str = workspace_trash.OWN) -> bool:
+def clean(connection: sqlite3.Connection, path: str, why: str, by: str = trash.BY_ITSELF) -> bool:
     """Move the workspace into the trash; call it under the lock. False if there is none."""
     life = db.read(connection, contained_work.current, path)
     if life is None:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from imi_monitor.store.trash import TrashEntry
 
-OWN = "imi"  # removed it by itself, after the last run
-
 
 def place_of(path: str, ident: str) -> str:
     """Where the folder lies in the trash."""
