@@ -1,4 +1,4 @@
-"""The watched workspaces of other programs are read again while a dashboard, `imi watch` or `imi serve` runs.
+"""The watched workspaces of other programs are read again while a dashboard, `imi watch` or `imi serve` runs, and shown.
 
 A source that calls functions of an action, so it stands above sources and actions, like `auto_sync`.
 """
@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 
 from imi_monitor import paths
 from imi_monitor.config import WATCHED_FOLDERS
+from imi_monitor.model import times, watched_run
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.operator_log import TOOLS
 from imi_monitor.model.text import safe
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.actions.board.watched_workspaces import WatchedWorkspace
+    from imi_monitor.model.run import Run
+
 _SECONDS = 5.0
+_AGAIN_SECONDS = 30.0  # between two reads of what is at work: a process ends, a log falls silent, and no file changes
 _MOST_STAMPS = 2000
 _MOST_FOLDERS = 100
 _BELOW = (
@@ -26,44 +34,73 @@ _BELOW = (
 )
 
 
+class _Folder:
+    """What was read of one watched folder, when, and its rows."""
+
+    def __init__(self, stamps: object, read_at: float, found: WatchedWorkspace, rows: tuple[Run, ...]) -> None:
+        self.stamps, self.read_at, self.found, self.rows = stamps, read_at, found, rows
+        self.recorded = False
+
+    @property
+    def works(self) -> bool:
+        return any(one.is_open for one in self.rows)
+
+
 class AutoWatch(Source):
-    """Reads the watched folders when something in them has changed; without any it looks at one file."""
+    """Reads a watched folder when something in it has changed; without any it looks at one file."""
 
     name = "workspaces"
 
     def __init__(self, context: SourceContext) -> None:
         self._database = context.database
         self._settings = context.settings
-        self._stamps: object = None
+        self._folders: dict[str, _Folder] | None = None  # None: nothing was ever watched
 
     async def run(self, receiver: ReadingReceiver) -> None:
         while True:
             try:
-                problem = await asyncio.to_thread(self._refresh)
+                rows = await asyncio.to_thread(self._read)
+                if rows is not None:
+                    receiver.update(watched=rows)
+                problem = await asyncio.to_thread(self._record)
             except (ImiError, OSError, ValueError) as error:
                 problem = error.sentence if isinstance(error, ImiError) else str(error)
             if problem is not None:
                 receiver.set_failure(self.name, "watched workspaces", problem)
-            elif self._stamps is not None:
+            elif self._folders is not None:
                 receiver.set_healthy(self.name)
             await asyncio.sleep(_SECONDS)
 
-    def _refresh(self) -> str | None:
-        """Read what has changed; returns what cannot be read. Runs in a thread."""
-        listed = os.path.exists(os.path.join(paths.data_dir(), "watched.json"))
-        if self._stamps is None and not listed and not any(map(self._settings.texts, WATCHED_FOLDERS)):
+    def _read(self) -> tuple[Run, ...] | None:
+        """The rows, with what has changed read again; None while nothing is watched. Runs in a thread."""
+        listed = os.path.exists(paths.watched_file())
+        if self._folders is None and not listed and not any(map(self._settings.texts, WATCHED_FOLDERS)):
             return None
-        from imi_monitor.actions.board import watched_workspaces
-        from imi_monitor.actions.context import Context
+        from imi_monitor.actions.board import watched_rows, watched_workspaces
 
-        folders = watched_workspaces.list_watched(watched_workspaces.configured(self._settings))
-        stamps = [_stamps_of(folder) for folder in folders]
-        if not folders or stamps == self._stamps:
+        before, self._folders = self._folders or {}, {}
+        for path in watched_workspaces.list_watched(watched_workspaces.configured(self._settings)):
+            known, stamps, now = before.get(path), _stamps_of(path), time.monotonic()
+            if known is None or known.stamps != stamps or (known.works and now - known.read_at >= _AGAIN_SECONDS):
+                found = watched_workspaces.read(path)
+                known = _Folder(stamps, now, found, watched_rows.make([found], times.now()))
+            self._folders[path] = known
+        return watched_run.newest([one for known in self._folders.values() for one in known.rows], times.now())
+
+    def _record(self) -> str | None:
+        """Record what was read; returns what cannot be read. Runs in a thread."""
+        if self._folders is None:
             return None
-        with Context(database=self._database) as context:
-            found = watched_workspaces.refresh(context.connection, folders)
-        self._stamps = stamps
-        gone = [one.folder for one in found if not os.path.isdir(one.folder)]
+        new = [known for known in self._folders.values() if not known.recorded]
+        if new:
+            from imi_monitor.actions.board import watched_workspaces
+            from imi_monitor.actions.context import Context
+
+            with Context(database=self._database) as context:
+                watched_workspaces.record_all(context.connection, [known.found for known in new])
+            for known in new:
+                known.recorded = True
+        gone = [path for path in self._folders if not os.path.isdir(path)]
         return f"{safe(gone[0], 200)} is gone" if gone else None
 
 

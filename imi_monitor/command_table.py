@@ -809,7 +809,7 @@ VIEWS: tuple[CommandRow, ...] = (
         "module": "imi_monitor.ui.views.jobs_view",
         "group": "Views",
         "label": "Jobs",
-        "help": "the agents that imi started: state, queue, questions, and the log of each",
+        "help": "the agents that imi started, and watched runs of other programs: state, questions, and the log of each",
         "key": "J",
         "key_bar": 0,
         "requires": (),

@@ -50,6 +50,7 @@ from imi_monitor.sources.hints import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.model.pull_request import PullRequest
+    from imi_monitor.model.run import Run
     from imi_monitor.sources.source import RegistryReading, RosterEntry, Source
     from imi_monitor.store.lost_registry import RegistryTrace
 
@@ -148,7 +149,7 @@ class Engine:
 
     def update(self, **fields: object) -> None:
         if any(self._fields.get(name) != value for name, value in fields.items()):
-            if "runs" in fields and fields["runs"] != self._fields.get("runs", ()):
+            if any(name in fields and fields[name] != self._fields.get(name, ()) for name in ("runs", "watched")):
                 self._awaited.set()  # an agent may ask
                 self._urgent.set()
             self._fields.update(fields)
@@ -291,7 +292,9 @@ class Engine:
         """Return the agents with the owner names of their claims, marked if a person has looked at their state."""
         claims = {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}
         named = self._names.of(self._agents, claims, self._given_names)
-        named = self._run_agents.join(named, self._fields.get("runs", ()))  # type: ignore[arg-type]
+        runs: tuple[Run, ...] = self._fields.get("runs", ())  # type: ignore[assignment]
+        watched: tuple[Run, ...] = self._fields.get("watched", ())  # type: ignore[assignment]
+        named = self._run_agents.join(named, (*runs, *watched) if watched else runs)
         if not self._looked_at:
             return named
         return tuple(

@@ -40,6 +40,11 @@ def data_dir() -> str:
     return os.path.join(_xdg("XDG_DATA_HOME", ".local", "share"), "imi")
 
 
+def watched_file() -> str:
+    """Return the list of the folders of other programs that `imi workspace watch` has added."""
+    return os.path.join(data_dir(), "watched.json")
+
+
 def hooks_dir(of_home: str | None = None, env: Mapping[str, str] | None = None) -> str:
     """Return the folder of the hook program that agents call, and of its spool."""
     if of_home is None or env is None:

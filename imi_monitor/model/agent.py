@@ -32,6 +32,8 @@ RESTING: Final = frozenset({COMPLETED, FAILED, CANCELLED})  # a turn is over; th
 # hook that fires when a dialog opens.
 SOURCES: Final = ("run", "registry", "socket", "permission", "transcript", "hook", "title", "process")
 
+WORKSPACE: Final = "workspace"  # the source of what a watched workspace of another program says
+
 NOTHING_ASKED: Final = "nothing was asked yet"  # the detail of COMPLETED for an agent that never had a prompt
 
 EXACT: Final = "exact"

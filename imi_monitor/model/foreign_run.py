@@ -49,6 +49,7 @@ class ForeignRun:
     calls: tuple[ToolCallRecord, ...] = ()
     tasks: tuple[ForeignTask, ...] = ()
     files: tuple[WrittenFile, ...] = ()
+    records: str | None = None  # the folder of its files, if it has one of its own
 
     @property
     def ident(self) -> str:

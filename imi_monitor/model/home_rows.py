@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass
-from imi_monitor.model.agent import STATES, UNKNOWN, Agent, ToolCall, Truth
+from imi_monitor.model.agent import STATES, UNKNOWN, WORKSPACE, Agent, ToolCall, Truth
 from imi_monitor.model.change import Change
 from imi_monitor.model.commit import Commit
 from imi_monitor.model.home import HomeDescription
@@ -50,7 +50,8 @@ class RowEncoder:
             f"w:{_out(self._identity_of(tree.key.repo), _NAME)}/{_out(tree.key.worktree, _NAME)}": tree
             for tree in snapshot.worktrees
         }
-        fields |= {f"a:{_out(agent.id, _NAME)}": agent for agent in snapshot.agents if not agent.truth.ended}
+        shared = [one for one in snapshot.agents if not one.truth.ended and one.truth.source != WORKSPACE]
+        fields |= {f"a:{_out(agent.id, _NAME)}": agent for agent in shared}
         kept = list(fields.items())[:MOST_ROWS]
         made: dict[str, tuple[object, str]] = {}
         for field, one in kept:

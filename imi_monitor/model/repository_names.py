@@ -6,6 +6,7 @@ import os
 from collections import Counter
 
 from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.model.run import shown_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,14 +37,14 @@ class RepositoryNames:
     def worktree(self, key: Key) -> str:
         """`shop/feat-x` where several repositories are shown, else `feat-x`; of another home `build-1:feat-x`.
 
-        A run without a worktree is `run 1b2c3d4e`.
+        A run without a worktree is `run 1b2c3d4e`, a watched one has its own name.
         """
         host = f"{key.host}:" if self.here and key.host != self.here else ""
         return host + self.without_host(key)
 
     def without_host(self, key: Key) -> str:
         if not key.repo:
-            return f"run {key.worktree}"
+            return shown_name(key.worktree)
         return f"{self.shown(key.repo)}/{key.worktree}" if self.several else key.worktree
 
 

@@ -20,11 +20,13 @@ CRASHED: Final = "crashed"
 STALLED: Final = "stalled"
 
 TASK: Final = "task"  # the way of a run without a terminal
+WATCHED: Final = "watched"  # that of a run of another program, in a workspace that imi only reads
 
 OPEN: Final = (QUEUED, STARTING, ALIVE)  # the statuses of a run that is not over; an end is one of RESTING or crashed
 PLACES: Final = (STARTING, ALIVE)  # the statuses that count against the number of runs at once
 
 YES, NO = "yes", "no"
+SHORT: Final = 8  # characters of an id, by which commands find a run
 STALL_SECONDS: Final = 120.0
 FIRST_SIGN_SECONDS: Final = 60.0  # the slowest program that was seen took 56 s for its first line
 MOST_PROMPT: Final = 256 << 10
@@ -107,10 +109,13 @@ class Run:
     wall: str | None = None  # the level of its wall; None: it has none
     workspace: str | None = None  # the path of its contained workspace
     deliveries: tuple[WantedDelivery, ...] = ()
+    origin: str | None = None  # the program that runs it, if imi only watches its workspace
+    log: str | None = None  # the path of its log there
 
     @property
     def short(self) -> str:
-        return self.id[:8]
+        """By which commands find it: the beginning of its id, or the name of a watched one."""
+        return self.id[:SHORT] if self.origin is None else self.session or self.id
 
     @property
     def is_open(self) -> bool:
@@ -124,6 +129,11 @@ class Run:
 def began_anew(why: str | None) -> str:
     """What is reported of a new session in place of one that its program did not resume."""
     return f"its session could not be resumed ({why}): a new one begins with what the last checkpoint says"
+
+
+def shown_name(name: str) -> str:
+    """What a row that is a run is called: `run 1b2c3d4e` by the short id, a watched one by its own name."""
+    return f"run {name}" if len(name) == SHORT else name
 
 
 def shown_state(status: str, state: str | None, silent: float | None, *, limited: bool = False) -> str:

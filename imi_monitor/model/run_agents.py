@@ -11,12 +11,14 @@ from imi_monitor.model import run as words
 from imi_monitor.model.agent import (
     DEAD,
     EXACT,
+    LIKELY,
     NOTHING_KNOWN,
     PLANNING,
     RUNNING,
     UNKNOWN,
     WAITING,
     WORKING,
+    WORKSPACE,
     Agent,
     Evidence,
     RejectedEvidence,
@@ -60,7 +62,9 @@ class RunAgents:
 
 
 def agent_id(one: Run) -> str:
-    """The id of the agent: that of its session, and of the run before the session is known."""
+    """The id of the agent: that of its session, and of the run before the session is known or where both are one."""
+    if one.origin is not None:
+        return one.id
     return f"{one.program}:{one.session or one.id}"
 
 
@@ -123,9 +127,11 @@ def _truth(one: Run) -> Truth:
     since, tool = one.since, one.tool
     if one.question is not None:
         since, tool = one.question.at, _asked_tool(one.question)
-    evidence = Evidence("run", state, since or one.created_at, f"run {one.short} says {one.shown}", detail, tool)
     over = not one.is_open or one.gone
-    return Truth(state, since, "run", EXACT, detail, tool, used=(evidence,), ended=over)
+    source, says = ("run", f"run {one.short}") if one.origin is None else (WORKSPACE, f"the workspace of {one.origin}")
+    evidence = Evidence(source, state, since or one.created_at, f"{says} says {one.shown}", detail, tool)
+    sure = EXACT if one.origin is None or over else LIKELY
+    return Truth(state, since, source, sure, detail, tool, used=(evidence,), ended=over)
 
 
 def _asked_tool(asked: Question) -> ToolCall | None:
@@ -154,7 +160,7 @@ def _state(one: Run) -> tuple[str, str | None]:
         return PLANNING, None  # it has said nothing yet
     if one.state is None or one.state == UNKNOWN:
         return UNKNOWN, None
-    if one.state in WORKING:
+    if one.state in WORKING and one.origin is None:
         return RUNNING if one.tool is not None else PLANNING, None
     return one.state, one.detail
 

@@ -1,6 +1,7 @@
 """The rows of runs in the dashboard's list: a run without a worktree is a row of its own, beside the worktrees.
 
-Its key has no repository, and its short id as the name, by which every command finds the run.
+Its key has no repository, and its short id as the name, by which every command finds the run; a run of another program in a
+watched workspace has its name there.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from imi_monitor.model.agent import Agent
     from imi_monitor.model.run import Run
 
-RUN, CONTAINED = "run", "contained"  # the types of a row that is a run: in its run folder, in a contained workspace
+# the types of a row that is a run: in its run folder, in a contained workspace, of another program
+RUN, CONTAINED, WATCHED = "run", "contained", "watched"
 NO_REPOSITORY = ""
 
 
@@ -25,7 +27,7 @@ class RunRows:
         self._agents: dict[int, tuple[Agent, Agent]] = {}  # by identity: the agent, and the same in its row
 
     def merge(self, snapshot: Snapshot) -> Snapshot:
-        alone = [one for one in snapshot.runs if one.key is None]
+        alone = [one for one in (*snapshot.runs, *snapshot.watched) if one.key is None]
         if not alone:
             return snapshot
         self._rows = {one.id: self._row(snapshot.host, one) for one in alone}
@@ -56,7 +58,7 @@ def _made(host: str, one: Run) -> Worktree:
     return Worktree(
         key=row_key(host, one),
         path=one.workspace or one.folder,
-        type=CONTAINED if one.workspace else RUN,
+        type=WATCHED if one.origin is not None else CONTAINED if one.workspace else RUN,
         branch=None,
         is_main=False,
         missing=False,

@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from imi_monitor.model import agent_text, session_status, times
-from imi_monitor.model.agent import WAITING, Agent, AgentEvent, Truth
+from imi_monitor.model.agent import WAITING, WORKSPACE, Agent, AgentEvent, Truth
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import safe
 
@@ -144,7 +144,8 @@ def stored_id(text: str) -> str:
 
 
 def session_id(agent: Agent) -> str:
-    return stored_id(agent.id)
+    """The key of its session; that of a watched workspace is recorded under the agent's id."""
+    return agent.id if agent.truth.source == WORKSPACE else stored_id(agent.id)
 
 
 @lru_cache(maxsize=512)

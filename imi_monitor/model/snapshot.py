@@ -308,11 +308,18 @@ class Snapshot:
     homes: tuple[HomeState, ...] = ()  # of the team, the own one too; none without a team
     team_events: tuple[RegistryEvent, ...] = ()  # the last ones of other homes, in the order of the feed
     runs: tuple[Run, ...] = ()  # of this home, the newest first
+    watched: tuple[Run, ...] = ()  # of other programs, in watched workspaces, the newest first
     sinks: tuple[SinkState, ...] = ()  # the receivers of events that are configured
     identities: tuple[tuple[str, str], ...] = ()  # (repository here, what all homes call it), while there is a team
 
     def worktree(self, key: Key) -> Worktree | None:
         return next((worktree for worktree in self.worktrees if worktree.key == key), None)
+
+    def run_of(self, agent: Agent | None) -> Run | None:
+        """The run that this agent belongs to, also a watched one."""
+        if agent is None or agent.run is None:
+            return None
+        return next((one for one in (*self.runs, *self.watched) if one.id == agent.run), None)
 
     def has_read(self, source: str) -> bool:
         """Return whether that source has reported at all; before its first reading, absent data means nothing."""

@@ -33,6 +33,7 @@ def snapshot_data(snapshot: Snapshot) -> dict[str, object]:
         "collisions": [collision_data(one) for one in snapshot.collisions],
         "agents": [agent_data(one) for one in snapshot.agents],
         "runs": [run_data(one) for one in snapshot.runs],
+        "watched": [run_data(one) for one in snapshot.watched],
         "health": [asdict(one) for one in snapshot.health],
         "registry": asdict(snapshot.registry),
         "forges": [asdict(one) for one in snapshot.forges],
@@ -72,12 +73,13 @@ def change_data(before: Snapshot, now: Snapshot) -> Iterator[dict[str, object]]:
             yield {**head, "type": "agent", "agent": agent_data(agent)}
     for ident in known:
         yield {**head, "type": "agent_gone", "id": ident}
-    known_runs = {one.id: one for one in before.runs}
-    for run in now.runs:
-        if known_runs.pop(run.id, None) != run:
-            yield {**head, "type": "run", "run": run_data(run)}
-    for ident in known_runs:
-        yield {**head, "type": "run_gone", "id": ident}
+    for word, old_runs, runs in (("run", before.runs, now.runs), ("watched", before.watched, now.watched)):
+        known_runs = {one.id: one for one in old_runs}
+        for run in runs:
+            if known_runs.pop(run.id, None) != run:
+                yield {**head, "type": word, word: run_data(run)}
+        for ident in known_runs:
+            yield {**head, "type": f"{word}_gone", "id": ident}
     if now.health != before.health:
         yield {**head, "type": "health", "health": [asdict(one) for one in now.health]}
     if now.forges != before.forges:

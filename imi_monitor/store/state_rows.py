@@ -161,8 +161,11 @@ def _metadata(state: SessionFiles, source: str) -> str:
     return json_writer.dumps({key: value for key, value in about.items() if value is not None})
 
 
-def store_session(connection: sqlite3.Connection, row: dict[str, object]) -> int:
-    """Insert the session, or update it if the file is newer; returns the number of changed rows."""
+def store_session(connection: sqlite3.Connection, row: dict[str, object], *, observed: bool = False) -> int:
+    """Insert the session, or update it if the file is newer; returns the number of changed rows.
+
+    `observed`: its status comes from more than the file, which stays as it is when a process ends.
+    """
     if row.get("id") is None or row.get("agent_id") is None or row.get("cli") is None:
         return 0
     now = times.stamp()
@@ -173,7 +176,9 @@ def store_session(connection: sqlite3.Connection, row: dict[str, object]) -> int
         "SELECT seq, updated_at, status FROM sessions WHERE host = ? AND id = ?", (row["host"], row["id"])
     ).fetchone()
     if known is not None and known[1] >= str(row["updated_at"]):
-        return 0
+        ended = observed and known[1] == str(row["updated_at"]) and known[2] != row["status"]
+        if not ended:
+            return 0
     if known is not None:
         columns = ", ".join(f"{name} = ?" for name in row)
         connection.execute(f"UPDATE sessions SET {columns} WHERE seq = ?", (*row.values(), known[0]))

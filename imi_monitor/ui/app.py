@@ -314,7 +314,8 @@ class ImiApp(TerminalApp):
         if agent is not None:
             return command_conditions.reason_against_agent(self.home.facts, agent)
         facts, tree = self.home.facts, self.home.selected_tree
-        return key_hints.in_keys(command_conditions.reason_against(command, facts, tree, len(self.home.marks)))
+        marked = self.home.targets if self.home.marks else ()
+        return key_hints.in_keys(command_conditions.reason_against(command, facts, tree, marked))
 
     def action_do(self, word: str) -> None:
         """Carry out a command, from a key, a click, the palette or the help; or say why it cannot be done now."""

@@ -37,6 +37,7 @@ from imi_monitor.ui.snapshot_facts import parse_time
 TYPE_GLYPHS = {
     "run": "▤",
     "contained": "▣",
+    "watched": "▥",
     "feat": "▫",
     "fix": "✚",
     "review": "◇",

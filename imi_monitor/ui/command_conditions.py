@@ -6,12 +6,13 @@ the disk and in the registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from imi_monitor import programs
 from imi_monitor.model import attention
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.run import Run
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui.commands import Command
@@ -19,6 +20,9 @@ from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
 _FOR_RUNS = ("open", "open_with", "shell", "menu", "copy", "mark", "attach", "stop", "resume", "seen")
 """Commands that take a run without a worktree, beside those about its agent."""
+
+_FOR_WATCHED = ("open", "menu", "copy", "mark", "seen", "peek", "explain", "session")
+"""Commands that take a run of another program, which imi only watches: they change nothing."""
 
 _FOR_OTHER_HOMES = ("open", "menu")
 """Dashboard functions that take a worktree of another home; actions say it themselves."""
@@ -117,8 +121,10 @@ def git_screen() -> str:
     return next((name for name in ("lazygit", "tig") if programs.find(name)), "")
 
 
-def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree | None, marked: int = 0) -> str:
-    """Why the command cannot run for the selected worktree, in one sentence; empty when it can."""
+def reason_against(
+    command: Command, facts: SnapshotFacts | None, tree: Worktree | None, marked: Sequence[Worktree] = ()
+) -> str:
+    """Why the command cannot run for the selected worktree or the marked ones, in one sentence; empty when it can."""
     if command.refused:
         return command.refused
     if facts is None:
@@ -126,13 +132,18 @@ def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree
     problem = facts.snapshot.registry.problem
     if command.needs_registry and problem is not None:
         return f"claims are unknown and count as held: {problem}"
-    if not command.needs_worktree or (marked and command.kind in ("action", "own")):
+    if not command.needs_worktree:
         return ""
+    if marked and (command.kind in ("action", "own") or command.word == "own_commands"):
+        return next(map(reason_watched, filter(None, map(watched_run, marked))), "")
     if tree is None:
         return "select a worktree first"
     home = facts.home_of(tree)
     if home is not None and not (command.for_other_homes or command.word in _FOR_OTHER_HOMES):
         return f"{_name(tree)} is on {safe(home.label)}: this can only be done there"
+    watched = watched_run(tree)
+    if watched is not None and command.word not in _FOR_WATCHED:
+        return reason_watched(watched)
     if (
         tree.run is not None
         and command.word not in _FOR_RUNS
@@ -141,6 +152,16 @@ def reason_against(command: Command, facts: SnapshotFacts | None, tree: Worktree
         return f"{_run_name(tree)} has no worktree: this is about one"
     reasons = (CONDITIONS[name](facts, tree) for name in command.requires)
     return next((reason for reason in reasons if reason), "")
+
+
+def watched_run(tree: Worktree) -> Run | None:
+    """The run of another program that a row is, in a workspace that imi only watches."""
+    return tree.run if tree.run is not None and tree.run.origin is not None else None
+
+
+def reason_watched(run: Run) -> str:
+    """Why nothing can be done to a run of another program."""
+    return f"{safe(run.short, 60)} is a run of {safe(str(run.origin), 40)}: imi watches it and changes nothing there"
 
 
 def reason_against_agent(facts: SnapshotFacts | None, agent: Agent) -> str:

@@ -23,6 +23,7 @@ ASCII_TWINS = str.maketrans(
         "▪": "#",
         "▤": "f",  # of a run, and the next of a contained one
         "▣": "c",
+        "▥": "w",  # of a watched one
         "⚙": "%",
         "⚒": "%",
         "◈": "o",

@@ -81,7 +81,8 @@ def _where(facts: SnapshotFacts) -> str:
 def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     """Return (text, colour, filter set by a click): the number of worktrees, then the most urgent first."""
     trees, agents = [tree for tree in facts.snapshot.worktrees if tree.run is None], facts.standings
-    alone = len(facts.snapshot.worktrees) - len(trees)
+    alone = [tree.run for tree in facts.snapshot.worktrees if tree.run is not None]
+    watched = sum(one.origin is not None for one in alone)
     states = [facts.claim_state(tree) for tree in trees]
     collisions = sum(bool(one.conflicts) for one in facts.snapshot.collisions)
     dead = agents[DEAD] + sum(
@@ -97,7 +98,8 @@ def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),
         (homes, f"{homes} hosts", "", ""),
-        (alone, count(alone, "run"), "", "type:run"),
+        (len(alone) - watched, count(len(alone) - watched, "run"), "", "type:run"),
+        (watched, f"{watched} watched", "", "type:watched"),
         (agents[ASKS], counted(agents[ASKS], ASKS), "$agent-asks bold", "is:asks"),
         (agents[INTRUDES], counted(agents[INTRUDES], INTRUDES), "$agent-intrudes bold", "is:intrudes"),
         (collisions, count(collisions, "collision"), "$collision bold", "is:collides"),

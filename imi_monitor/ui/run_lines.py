@@ -24,6 +24,8 @@ def head(one: Run, room: int) -> list[Content]:
     state = one.shown if one.place is None else f"{one.shown}, place {one.place}"
     who = Content.styled(safe(one.agent, 60), "bold").append(Content("  ")).append(Content.styled(state, style))
     how = [f"{safe(one.program, 40)} {_WAYS.get(one.way, safe(one.way, 20))}", _MODES.get(one.mode, safe(one.mode, 20))]
+    if one.origin is not None:
+        how = [f"of {safe(one.origin, 40)}: imi only reads it"]
     lines = [who, Content.styled(", ".join(how), MUTED)]
     lines += _wall(one)
     if one.dangerous:
@@ -31,7 +33,7 @@ def head(one: Run, room: int) -> list[Content]:
     if one.question is not None:
         text = safe(one.question.text or one.question.tool, 300)
         lines.append(Content.styled(f"◆ {state_words.ASKS}: {text}", "$agent-asks bold"))
-    elif one.detail and not one.is_open:
+    elif one.detail and (one.origin is not None or not one.is_open):
         lines.append(Content(safe(one.detail.splitlines()[0], 300)))
     if one.prompt and one.prompt.strip():
         lines.append(Content.styled("> ", MUTED).append(Content(safe(one.prompt.strip().splitlines()[0], 300))))

@@ -7,7 +7,9 @@ from typing import Any
 
 from imi_monitor.model import agent as states
 from imi_monitor.model import run as words
+from imi_monitor.model import watched_run
 from imi_monitor.model.agent import SessionFacts, ToolCall
+from imi_monitor.model.foreign_run import ForeignRun
 from imi_monitor.model.run import Question, Run, RunFile
 from imi_monitor.model.run_agents import RunAgents
 from imi_monitor.model.snapshot import Snapshot, SourceHealth
@@ -99,3 +101,38 @@ def started() -> Snapshot:
     """Two agents of the user and five runs: one asks, one works, one waits in the queue, one crashed, one is done."""
     world = sample_agents.with_agents(sample_snapshots.busy(), sample_agents.EDITS, sample_agents.ASKS)
     return with_runs(world, QUEUED, ASKS, WORKS, CRASHED, DONE)
+
+
+def _watched(name: str, status: str, **other: Any) -> Run:
+    """A run of universal_agent, as its workspace says it, if `other` says nothing else."""
+    given: dict[str, Any] = {
+        "name": name,
+        "folder": f"/srv/agent/AGENT_RUN_WORKSPACES/{name}",
+        "status": status,
+        "started_at": ago(900),
+        "updated_at": ago(40),
+        "prompt": "compare the offers of three suppliers",
+        "log": f"/srv/agent/AGENT_RUN_WORKSPACES/{name}/run.log",
+    }
+    files = other.pop("files", ())
+    return replace(watched_run.of_run(ForeignRun(**{**given, **other})), files=files)
+
+
+WATCHED_FILES = (
+    RunFile("run.log", 18_400, ago(40)),
+    RunFile("work_products/report.html", 9_120, ago(95)),
+    RunFile("search_results/crawl_140055.json", 41_000, ago(400)),
+)
+WATCHED_WORKS = _watched("session_20260127_134711_6b32690a", states.RUNNING, files=WATCHED_FILES)
+WATCHED_ASKS = _watched("run_42", states.WAITING, prompt="which of the two contracts?", updated_at=ago(300))
+WATCHED_FAILED = _watched("codex/reviewer", states.FAILED, program="big3", agent="reviewer", problem="no network")
+WATCHED_DONE = _watched("job-1770000000000-abc1234", states.COMPLETED, program="be-agents", updated_at=ago(1200))
+
+
+def watching() -> Snapshot:
+    """Two agents of the user, a run of the user, and four of other programs."""
+    world = sample_agents.with_agents(sample_snapshots.busy(), sample_agents.EDITS, sample_agents.ASKS)
+    watched = (WATCHED_WORKS, WATCHED_ASKS, WATCHED_FAILED, WATCHED_DONE)
+    agents = RunAgents().join(world.agents, (ASKS, *watched))
+    health = (*world.health, SourceHealth("runs", NOW.isoformat(), None))
+    return replace(world, runs=(ASKS,), watched=watched, agents=agents, health=health)

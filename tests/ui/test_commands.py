@@ -51,7 +51,7 @@ def test_the_reason_against_a_command() -> None:
     assert reason("release", None, None) == "no worktree has been read yet"
     assert reason("release", facts, None) == "select a worktree first"
     assert reason("release", facts, free) == "feat-a is not claimed"
-    assert reason("release", facts, free, 2) == "", "each of the marked ones says so itself"
+    assert reason("release", facts, free, [free, held]) == "", "each of the marked ones says so itself"
     assert reason("release", facts, held) == ""
     assert reason("add", None, None) == reason("add", facts, None) == "", "it needs no worktree"
 

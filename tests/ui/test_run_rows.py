@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
@@ -14,11 +16,13 @@ from tests.runs.conftest import world
 from tests.runs.run_kit import RunWorld
 from tests.ui import sample_runs, sample_snapshots
 from tests.ui.pilot_kit import (
+    keep_toasts,
     listed_names,
     run_dashboard,
     screen_text,
     select_worktree,
     selected_name,
+    toasts,
     wait_for_list,
     wait_until,
 )
@@ -31,7 +35,7 @@ Play = Callable[[ImiApp, Pilot[Any]], Awaitable[None]]
 def show(play: Play, shown: Snapshot, size: tuple[int, int] = (140, 40)) -> None:
     async def main() -> None:
         app = ImiApp(sample_snapshots.live(shown), no_context)
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await wait_until(pilot, lambda: app.home.facts is not None)
             await play(app, pilot)
 
@@ -119,3 +123,97 @@ def test_the_list_of_runs_fits_a_narrow_screen() -> None:
         assert "3 files" in text and "asks: Bash npm publish" in text
 
     show(play, sample_runs.started(), (60, 24))
+
+
+# -- runs of other programs ---------------------------------------------------------------------------------------------
+
+WATCHED = [one.short for one in (sample_runs.WATCHED_ASKS, sample_runs.WATCHED_FAILED, sample_runs.WATCHED_WORKS)]
+
+
+def test_a_watched_run_is_filtered_sorted_and_grouped_like_a_worktree() -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        assert listed_names(app)[:4] == ["run_42", "feat-ui", "1b2c3d4e", "codex/reviewer"], "the longest wait first"
+        for text, names in {
+            "type:watched": ["run_42", "codex/reviewer", WATCHED[2], "job-1770000000000-abc1234"],
+            "type:watched is:works": [WATCHED[2]],
+            "@reviewer": ["codex/reviewer"],
+            "session_2026": [WATCHED[2]],
+            "is:unclaimed type:watched": [],
+        }.items():
+            app.home.filter_line.set(text)
+            await wait_until(pilot, lambda: [name for name in listed_names(app) if name] == names)  # noqa: B023
+        app.home.filter_line.set("")
+        app.action_do("group")
+        await pilot.press("t")
+        await wait_until(pilot, lambda: "watched:" in listed_names(app))
+        assert "4 watched" in screen_text(app)
+
+    show(play, sample_runs.watching())
+
+
+def test_every_act_on_a_watched_run_says_why_it_cannot_be_done() -> None:
+    allowed = {"open", "menu", "copy", "mark", "seen", "peek", "explain", "session"}
+    why = "run_42 is a run of universal_agent: imi watches it and changes nothing there"
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        keep_toasts(app)
+        await select(app, pilot, "run_42")
+        for command in app.commands:
+            if command.needs_worktree and not command.refused:
+                assert app.why_not(command) == ("" if command.word in allowed - {"seen"} else why) or (
+                    command.word == "seen"
+                ), command.word
+        for verb in ("answer", "say", "stop", "interrupt"):
+            app.agent_commands.act_on_run(app.agent_commands.chosen, verb)
+            await wait_until(pilot, lambda: toasts(app) == [why])
+            assert len(app.screen_stack) == 1, "no dialog opens"
+
+    show(play, sample_runs.watching())
+
+
+def test_a_marked_watched_run_is_no_worktree_of_its_name() -> None:
+    """The name of a job can be that of a worktree: no act may take it for one."""
+    twin = replace(sample_runs.WATCHED_WORKS, id="be-agents:feat-api", session="feat-api")
+    world = replace(sample_runs.watching(), watched=(twin,))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        keep_toasts(app)
+        await wait_until(pilot, lambda: listed_names(app).count("feat-api") == 2)
+        tree = next(one for one in app.home.shown.worktrees if one.type == "watched")  # type: ignore[union-attr]
+        app.home.select(tree.key)
+        await wait_until(pilot, lambda: app.home.selected == tree.key)
+        await pilot.press("m")
+        assert app.home.marks == {tree.key}
+        remove = app.command("remove")
+        assert remove is not None and "imi watches it" in app.why_not(remove)
+        app.action_commands.open("remove", [tree])
+        await wait_until(pilot, lambda: any("imi watches it" in one for one in toasts(app)))
+        assert len(app.screen_stack) == 1
+        app.home.marks = frozenset()
+        app.action_do("mark_all")
+        assert app.home.marks and tree.key not in app.home.marks, "all that can be acted on"
+
+    show(play, world)
+
+
+def test_enter_and_the_jobs_follow_the_log_of_a_watched_run(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("[STDOUT] reads the offers\n[STDERR] one is missing\n")
+    world = sample_runs.watching()
+    works = replace(sample_runs.WATCHED_WORKS, log=str(log))
+    world = replace(world, watched=tuple(works if one.id == works.id else one for one in world.watched))
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await select(app, pilot, works.short)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "reads the offers" in screen_text(app))
+        with log.open("a") as file:
+            file.write("[STDOUT] calls \x1b[31mthe third\n")
+        await wait_until(pilot, lambda: "the third" in screen_text(app))
+        assert "\x1b[31m" not in screen_text(app) and "works" in screen_text(app)
+        log.unlink()
+        await wait_until(pilot, lambda: "is gone" in screen_text(app))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+
+    show(play, world)

@@ -106,6 +106,11 @@ PICTURES = [
     Picture("peek-asking", sample_agents.at_work, keys=("space",), kept=True),
     # runs: in their worktree's row, and alone with their files
     *(Picture(f"runs-{size[0]}", sample_runs.started, size=size, keys=("down",)) for size in (NARROW, MIDDLE, WIDE)),
+    # runs of other programs in watched workspaces; the last key selects one with files
+    *(
+        Picture(f"watched-{size[0]}", sample_runs.watching, size=size, keys=("down",) * 6)
+        for size in (NARROW, MIDDLE, WIDE)
+    ),
     Picture("view-session", sample_agents.at_work, keys=("down", "V"), kept=True),
     Picture("view-session-tools", sample_agents.at_work, size=MIDDLE, keys=("down", "V", "2", "enter"), kept=True),
     Picture("view-60-session", sample_agents.at_work, size=NARROW, keys=("down", "V"), kept=True),

@@ -66,6 +66,7 @@ def _run(tool: str, place: str, one: RegisteredAgent) -> ForeignRun:
         program=PROGRAM,
         agent=one.name,
         problem=last.error if last else None,
+        records=folder,
         tasks=tuple(_task(tool, one, name, task) for name, task in tasks),
     )
 

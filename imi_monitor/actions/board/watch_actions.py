@@ -26,7 +26,9 @@ class WatchWorkspaceAction(Action):
     more = """Known: universal_agent (AGENT_RUN_WORKSPACES, runtime_state.db), be-agents-service (.compound-state,
     agent-service.db, logs/running-jobs), Big 3 (agents/*/registry.json) and Denker (workspace_metadata.json). They are in
     `imi sessions --all`, on the board, and in `imi query`; `imi logs SESSION` shows their logs, `imi session show` their
-    tool calls and files. A dashboard follows them."""
+    tool calls and files. A dashboard has a row for each that is at work, or ended within an hour (failed or dead: a day),
+    with its files, and `enter` follows its log; `imi status --json` and `imi watch` have them under `watched`. Nothing can
+    be done to them there."""
     arguments = (_FOLDER,)
 
     def run(self, context: Context, request: Request) -> Outcome:

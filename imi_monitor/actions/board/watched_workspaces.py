@@ -54,14 +54,10 @@ class WatchedWorkspace:
 # -- which ones -------------------------------------------------------------------------------------------------------
 
 
-def list_file() -> str:
-    return os.path.join(paths.data_dir(), "watched.json")
-
-
 def list_watched(configured: Iterable[str] = ()) -> list[str]:
     """The folders that `imi workspace watch` and the settings name."""
     try:
-        with open(list_file(), encoding="utf-8") as file:
+        with open(paths.watched_file(), encoding="utf-8") as file:
             found = json.load(file)
     except (OSError, ValueError):
         found = []
@@ -75,7 +71,7 @@ def configured(settings: Settings) -> list[str]:
 
 
 def store_watched(folders: list[str]) -> None:
-    path = list_file()
+    path = paths.watched_file()
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:
@@ -123,12 +119,13 @@ def read(folder: str) -> WatchedWorkspace:
     return found
 
 
+def state_folder(folder: str) -> str:
+    """Where the state files of a watched folder are: itself, or below it."""
+    return folder if os.path.basename(folder) == state_file.FOLDER else os.path.join(folder, state_file.FOLDER)
+
+
 def _read_service(found: WatchedWorkspace) -> None:
-    base = (
-        found.folder
-        if os.path.basename(found.folder) == state_file.FOLDER
-        else os.path.join(found.folder, state_file.FOLDER)
-    )
+    base = state_folder(found.folder)
     names: set[str] = set()
     for name in workspace_files.list_names(base)[-_MOST_RUNS:]:
         folder = os.path.join(base, name)
@@ -221,6 +218,7 @@ def _read_runs(found: WatchedWorkspace) -> None:
                 _moment(row.get("updated_at")) or _modified(folder),
                 foreign_run.prompt_in(texts) or (str(row["last_job_prompt"]) if row.get("last_job_prompt") else None),
                 logs[0] if logs else None,
+                records=folder,
                 calls=tuple(calls.get(str(row.get("run_id")), ())),
             )
         )
@@ -274,7 +272,7 @@ def record(connection: sqlite3.Connection, found: WatchedWorkspace) -> tuple[int
             sessions += done.sessions
             items += done.items
         for run in found.runs:
-            sessions += state_rows.store_session(inner, _row(run))
+            sessions += state_rows.store_session(inner, _row(run), observed=True)
             state_rows.store_acts(inner, host.hostname(), run)
             items += sum(state_rows.store_task(inner, run, one) for one in run.tasks)
         return sessions, items
@@ -304,14 +302,16 @@ def _row(run: ForeignRun) -> dict[str, object]:
 
 def refresh(connection: sqlite3.Connection, folders: Iterable[str]) -> list[WatchedWorkspace]:
     """Read these folders and record what is new."""
-    made = []
-    for folder in folders:
-        found = read(folder)
+    return record_all(connection, [read(folder) for folder in folders])
+
+
+def record_all(connection: sqlite3.Connection, found: list[WatchedWorkspace]) -> list[WatchedWorkspace]:
+    """Record what is new in each; what cannot be recorded of one is a problem of it alone."""
+    for one in found:
         try:
-            record(connection, found)
+            record(connection, one)
         except RegistryError:
             raise
         except (ImiError, ValueError, OverflowError) as error:
-            found.problems.append(str(error))
-        made.append(found)
-    return made
+            one.problems.append(str(error))
+    return found

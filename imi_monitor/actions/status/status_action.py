@@ -164,7 +164,23 @@ def status(
     failed = sum(one.error is not None for one in statuses)
     rows = _with_intents(context, [one.data() for one in statuses])
     rows = _with_last_commands(context, _with_agents(context, rows))
-    return Outcome(lines, {"worktrees": rows, "count": len(statuses), "failed": failed}, warnings=warnings)
+    data: dict[str, object] = {"worktrees": rows, "count": len(statuses), "failed": failed}
+    if context.prints_json:
+        data["watched"] = _watched_runs(context) if only is None else None
+    return Outcome(lines, data, warnings=warnings)
+
+
+def _watched_runs(context: Context) -> list[object]:
+    """The runs of other programs in watched workspaces, read now."""
+    from imi_monitor import paths
+    from imi_monitor.config import WATCHED_FOLDERS
+
+    if not os.path.exists(paths.watched_file()) and not any(map(context.settings.texts, WATCHED_FOLDERS)):
+        return []
+    from imi_monitor.actions.board import watched_rows
+    from imi_monitor.model import snapshot_json
+
+    return [snapshot_json.run_data(one) for one in watched_rows.read(context.settings, times.now())]
 
 
 def _with_intents(context: Context, rows: list[dict[str, object]]) -> list[dict[str, object]]:

@@ -13,6 +13,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_log
+from imi_monitor.ui.command_conditions import reason_watched, watched_run
 from imi_monitor.ui.handlers.worktree_commands import run_suspended
 
 TYPE_CHECKING = False
@@ -49,8 +50,12 @@ class ActionCommands:
         action = actions.find(word.replace("-", " ")) or actions.find(word)
         if action is not None and action.changes and self._app.read_only:
             self._app.say(self._app.read_only_reason, bad=True)
+            return
+        about = self._home.targets if trees is None else trees
+        watched = next(filter(None, map(watched_run, about)), None)
+        if watched is not None and action is not None and action.needs_worktree:
+            self._app.say(reason_watched(watched), bad=True)  # its name can be that of a worktree
         elif action is not None:
-            about = self._home.targets if trees is None else trees
             values = {**self._shown_question(action, about), **(values or {})}
 
             def wait(targets: Sequence[ActionTarget], values: dict[str, object]) -> None:

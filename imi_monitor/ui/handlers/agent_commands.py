@@ -6,6 +6,7 @@ from imi_monitor.model import attention, state_words
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
+from imi_monitor.ui.command_conditions import reason_watched
 from imi_monitor.ui.panels.agents_panel import agent_of_row
 from imi_monitor.ui.panels.worktrees_panel import row_key
 
@@ -105,7 +106,10 @@ class AgentCommands:
         """Open the dialog of an action for the run of an agent; one that imi did not start takes answers to its questions
         where a hook of it waits for them."""
         shown = self._home.shown
-        run = next((one for one in shown.runs if agent and one.id == agent.run), None) if shown is not None else None
+        run = shown.run_of(agent) if shown is not None else None
+        if run is not None and run.origin is not None:
+            self._app.say(reason_watched(run), bad=True)
+            return
         if run is None and verb == "answer" and agent is not None and agent.facts.ask is not None:
             values: dict[str, object] = {"name": agent.session or agent.name, "ask": agent.facts.ask}
             self._app.action_commands.open(verb, [], values=values)

@@ -12,6 +12,7 @@ from textual.app import SuspendNotSupported
 
 from imi_monitor import programs
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.run import Run
 from imi_monitor.model.snapshot import HomeState, Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_conditions
@@ -40,17 +41,30 @@ class WorktreeCommands:
     # -- opening ----------------------------------------------------------------------------------------------------
 
     def do_open(self) -> None:
-        """Focus the pane of the agent that works there, else open a shell; over ssh in another home."""
+        """Focus the pane of the agent there, else open a shell; over ssh in another home. A watched run shows its log."""
         tree = self._home.selected_tree
         home = self._home.facts.home_of(tree) if tree is not None and self._home.facts is not None else None
         if tree is not None and home is not None:
             self._open_over_ssh(tree, home)
+            return
+        watched = command_conditions.watched_run(tree) if tree is not None else None
+        if tree is not None and watched is not None:
+            self._open_watched(tree, watched)
             return
         agent = self._app.agent_commands.with_pane(tree) if tree is not None else None
         if agent is not None:
             self._app.agent_commands.go_to(agent)
         else:
             self.do_shell()
+
+    def _open_watched(self, tree: Worktree, run: Run) -> None:
+        """The log of a run of another program; without one what is recorded of its session."""
+        if run.log is None:
+            self._app.action_view("session")
+            return
+        from imi_monitor.ui.views.job_log_view import WatchedLogView
+
+        self._app.open_view(WatchedLogView(tree.key, self._app.open_context, run), None)
 
     def do_shell(self) -> None:
         if self._home.selected_tree is not None:
@@ -178,12 +192,15 @@ class WorktreeCommands:
             self._home.draw()
 
     def do_mark_all(self) -> None:
-        """Mark all listed worktrees of this home but the repository's own; when they are all marked, unmark everything."""
+        """Mark all listed worktrees of this home but the repository's own and watched runs; when they are all marked, unmark
+        everything."""
         facts = self._home.facts
         listed = frozenset(
             tree.key
             for tree in self._home.worktrees.listed
-            if not tree.is_main and (facts is None or facts.home_of(tree) is None)
+            if not tree.is_main
+            and (facts is None or facts.home_of(tree) is None)
+            and command_conditions.watched_run(tree) is None
         )
         self._home.marks = frozenset() if listed <= self._home.marks else self._home.marks | listed
         self._home.draw()

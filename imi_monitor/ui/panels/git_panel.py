@@ -13,7 +13,7 @@ from imi_monitor.model import event_text, times
 from imi_monitor.model.event_text import EndedCommand
 from imi_monitor.model.home_states import STATE_WORDS
 from imi_monitor.model.pull_request_list import described
-from imi_monitor.model.run import Run
+from imi_monitor.model.run import Run, shown_name
 from imi_monitor.model.snapshot import HERE, FileState, ForgeState, GitState, HomeState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells, run_lines
@@ -40,13 +40,14 @@ class GitPanel(Panel):
 
     def lines_needed(self, snapshot: Snapshot, width: int) -> int:
         files = max((tree.git.uncommitted for tree in snapshot.worktrees if tree.git is not None), default=0)
-        of_runs = max((1 + len(one.files) for one in snapshot.runs), default=0)
+        of_runs = max((1 + len(one.files) for one in (*snapshot.runs, *snapshot.watched)), default=0)
         return FRAME + _HEAD_LINES + max(1, min(max(files, of_runs), _MOST_FILES))
 
     def subject(self) -> str:
         if self._shown_key is None:
             return ""
-        return f"{'' if self._shown_key.repo else 'run '}{safe(self._shown_key.worktree, 40)}"
+        key = self._shown_key
+        return safe(key.worktree if key.repo else shown_name(key.worktree), 40)
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         tree = snapshot.worktree(selected) if selected else None

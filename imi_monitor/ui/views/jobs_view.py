@@ -1,4 +1,5 @@
-"""The agents that imi started, newest first, with state, place in the queue and question; `enter` opens the log of one."""
+"""The agents that imi started, newest first, with state, place in the queue and question; then the runs of other programs in
+watched workspaces. `enter` opens the log of one."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ from textual.binding import Binding
 from textual.content import Content
 
 from imi_monitor.model import times
-from imi_monitor.model.run import CRASHED, QUEUED
+from imi_monitor.model.run import CRASHED, QUEUED, Run
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.state_words import ASKS, FAILED, IDLE, STALLED, WORKS
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.background_query import ShouldStop
-from imi_monitor.ui.views.job_log_view import JobLogView
+from imi_monitor.ui.command_conditions import reason_watched
+from imi_monitor.ui.views.job_log_view import JobLogView, LogView, WatchedLogView
 from imi_monitor.ui.views.registry_view import NARROW, RegistryView
 from imi_monitor.ui.views.session_view import SessionView
 from imi_monitor.ui.views.view import action_data
@@ -41,7 +43,7 @@ class JobsView(RegistryView):
     word = "jobs"
     opening_key = "J"
     label = "Jobs"
-    help = "the agents that imi started: state, queue, questions, and the log of each"
+    help = "the agents that imi started, and watched runs of other programs: state, questions, and the log of each"
     BINDINGS = [
         Binding("enter", "log", "Log", key_display="⏎", tooltip="follow what the agent says and does"),
         Binding("V", "session", "Session", id="session", tooltip="show all of its session, also of one that is over"),
@@ -52,7 +54,7 @@ class JobsView(RegistryView):
 
     def version(self, snapshot: Snapshot) -> object:
         last = snapshot.events[-1].seq if snapshot.events else None
-        return (last, int(times.now().timestamp()) // _SECONDS)
+        return (last, snapshot.watched, int(times.now().timestamp()) // _SECONDS)
 
     def read(self, stop: ShouldStop) -> dict[str, Any]:
         return action_data(self.open_context, None, "runs", {}, stop)
@@ -63,11 +65,21 @@ class JobsView(RegistryView):
         alive = sum(one["ended_at"] is None for one in found) - queued
         parts = [count(alive, "living agent")] if found else []
         parts += [f"{count(queued, 'waits', 'wait')} in the queue"] if queued else []
+        parts += [f"{len(self._watched)} watched"] if self._watched else []
         return "Jobs", ", ".join(parts)
 
     def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
         rows = [ListRow(one["id"], _lines(one, now, width)) for one in data["runs"]]
+        rows += [ListRow(one.id, _watched_lines(one, now, width)) for one in self._watched]
         return rows or [message_row("no agent was started yet: > starts one in the selected worktree")]
+
+    @property
+    def _watched(self) -> Sequence[Run]:
+        return self.snapshot.watched if self.snapshot is not None else ()
+
+    @property
+    def _chosen_watched(self) -> Run | None:
+        return next((one for one in self._watched if one.id == self.query_one(RowList).cursor), None)
 
     @property
     def _chosen(self) -> dict[str, Any] | None:
@@ -76,24 +88,33 @@ class JobsView(RegistryView):
 
     @on(RowList.RowChosen)
     def action_log(self) -> None:
-        chosen = self._chosen
+        chosen, watched = self._chosen, self._chosen_watched
+        view: LogView | None = None
         if chosen is not None:
             view = JobLogView(self.key, self.open_context, chosen["id"])
+        elif watched is not None:
+            view = WatchedLogView(self.key, self.open_context, watched)
+        if view is not None:
             self.app.push_screen(view)
             if self.snapshot is not None:
                 self.call_after_refresh(view.show_snapshot, self.snapshot, times.now())
 
     def action_session(self) -> None:
         """Show the session of the run under the cursor, also where it is over."""
-        chosen = self._chosen
+        chosen, watched = self._chosen, self._chosen_watched
+        ident = watched.id if watched is not None else None
         if chosen is not None:
+            ident = f"{chosen['program']}:{chosen['session'] or chosen['id']}"
+        if ident is not None:
             view = SessionView(self.key, self.open_context)
             cast("ImiApp", self.app).open_view(view, None)
-            view.agent_id = f"{chosen['program']}:{chosen['session'] or chosen['id']}"
+            view.agent_id = ident
 
     def action_act(self, verb: str) -> None:
         """Open the dialog of an action for the run under the cursor."""
-        chosen = self._chosen
+        chosen, watched = self._chosen, self._chosen_watched
+        if watched is not None:
+            cast("ImiApp", self.app).say(reason_watched(watched), bad=True)
         if chosen is not None:
             cast("ImiApp", self.app).action_commands.open(verb, [], values={"name": str(chosen["id"])[:8]})
 
@@ -125,6 +146,24 @@ def _lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...
             Content("  ").append(where).append(Content(" ")).append(said).append(more).truncate(width),
         )
     return (Content("").join([*head, where, Content(" "), said, more]).truncate(width),)
+
+
+def _watched_lines(one: Run, now: datetime, width: int) -> tuple[Content, ...]:
+    """The same columns for a run of another program."""
+    head = [
+        cells.fixed("▥", 9, cells.MUTED),
+        cells.fixed_name(safe(one.agent, 40), 18, "bold"),
+        Content(" "),
+        cells.fixed(one.shown, 16, _STYLES.get(one.shown, cells.MUTED)),
+        cells.fixed(times.age_of(one.since, now), 5, cells.MUTED),
+    ]
+    where = cells.fixed_name(safe(one.short, 60), 20)
+    said = Content.styled(safe((one.detail or one.prompt or "").split("\n")[0], 300), cells.MUTED)
+    if width < NARROW:
+        return Content("").join(head).truncate(width), Content("  ").append(where).append(Content(" ")).append(
+            said
+        ).truncate(width)
+    return (Content("").join([*head, where, Content(" "), said]).truncate(width),)
 
 
 VIEW = JobsView

@@ -168,7 +168,7 @@ class PeekView(SingleAgentView, ModalScreen[None]):
     def _asked(self) -> str | None:
         """The id of the open question that imi can answer."""
         agent, shown = self.agent, self.snapshot
-        run = next((one for one in shown.runs if agent and one.id == agent.run), None) if shown is not None else None
+        run = shown.run_of(agent) if shown is not None else None
         if run is not None and run.question is not None:
             return run.question.id
         return agent.facts.ask if agent is not None else None

@@ -156,8 +156,7 @@ class SessionView(SingleAgentView, FilteredView):
 
     @property
     def _run(self) -> Run | None:
-        agent, shown = self.agent, self.snapshot
-        return next((one for one in shown.runs if agent and one.id == agent.run), None) if shown is not None else None
+        return self.snapshot.run_of(self.agent) if self.snapshot is not None else None
 
     def filter_changed(self) -> None:
         self._draw()
@@ -183,7 +182,8 @@ class SessionView(SingleAgentView, FilteredView):
     def _why_nothing(self) -> str:
         if self.filter_text:
             return "nothing matches: esc clears the filter"
-        if self._part == CHECKPOINTS and self._run is None:
+        run = self._run
+        if self._part == CHECKPOINTS and (run is None or run.origin is not None):
             return "only agents that imi started have checkpoints"
         recorded = self._parts is not None and self._parts.recorded
         return _NOTHING[self._part] if recorded else "nothing of this session is recorded yet"
