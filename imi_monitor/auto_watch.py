@@ -20,6 +20,7 @@ from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.board.watched_workspaces import WatchedWorkspace
+    from imi_monitor.config import Settings
     from imi_monitor.model.run import Run
 
 _SECONDS = 5.0
@@ -34,7 +35,7 @@ _BELOW = (
 )
 
 
-class _Folder:
+class WatchedFolder:
     """What was read of one watched folder, when, and its rows."""
 
     def __init__(self, stamps: object, read_at: float, found: WatchedWorkspace, rows: tuple[Run, ...]) -> None:
@@ -51,10 +52,13 @@ class AutoWatch(Source):
 
     name = "workspaces"
 
-    def __init__(self, context: SourceContext) -> None:
-        self._database = context.database
-        self._settings = context.settings
-        self._folders: dict[str, _Folder] | None = None  # None: nothing was ever watched
+    def __init__(
+        self, database: str, settings: Settings, *, seconds: float = _SECONDS, again: float = _AGAIN_SECONDS
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._seconds, self._again = seconds, again
+        self._folders: dict[str, WatchedFolder] | None = None  # None: nothing was ever watched
 
     async def run(self, receiver: ReadingReceiver) -> None:
         while True:
@@ -69,7 +73,7 @@ class AutoWatch(Source):
                 receiver.set_failure(self.name, "watched workspaces", problem)
             elif self._folders is not None:
                 receiver.set_healthy(self.name)
-            await asyncio.sleep(_SECONDS)
+            await asyncio.sleep(self._seconds)
 
     def _read(self) -> tuple[Run, ...] | None:
         """The rows, with what has changed read again; None while nothing is watched. Runs in a thread."""
@@ -81,9 +85,9 @@ class AutoWatch(Source):
         before, self._folders = self._folders or {}, {}
         for path in watched_workspaces.list_watched(watched_workspaces.configured(self._settings)):
             known, stamps, now = before.get(path), _stamps_of(path), time.monotonic()
-            if known is None or known.stamps != stamps or (known.works and now - known.read_at >= _AGAIN_SECONDS):
+            if known is None or known.stamps != stamps or (known.works and now - known.read_at >= self._again):
                 found = watched_workspaces.read(path)
-                known = _Folder(stamps, now, found, watched_rows.make([found], times.now()))
+                known = WatchedFolder(stamps, now, found, watched_rows.make([found], times.now()))
             self._folders[path] = known
         return watched_run.newest([one for known in self._folders.values() for one in known.rows], times.now())
 
@@ -132,4 +136,4 @@ def _add_stamps(base: str, found: list[tuple[str, int]]) -> list[tuple[int, str]
 
 
 def make_source(context: SourceContext) -> AutoWatch:
-    return AutoWatch(context)
+    return AutoWatch(context.database, context.settings)

@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from imi_monitor import auto_watch
-from imi_monitor.actions.board import watched_workspaces
+from imi_monitor import auto_watch, paths
+from imi_monitor.config import Settings
 from imi_monitor.model import times
+from imi_monitor.model.run import CRASHED, Run
 from tests.actions.test_foreign_logs import big3
 from tests.actions.test_sync_state import be_agents
 from tests.helpers import Repo, imi, tree_hash
+from tests.limits import LIMIT
 from tests.ui.pilot_kit import listed_names, run_dashboard, screen_text, select_worktree, selected_name, wait_until
 
 NAME = "session_20260415_013645_6b32690a"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto_watch, "_SECONDS", 0.1)
+class Receiver:
+    """Keeps the rows that the source reports."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Run, ...]] = []
+
+    def update(self, **fields: Any) -> None:
+        self.rows.append(fields["watched"])
+
+    def set_healthy(self, source: str, note: str | None = None) -> None:
+        return
+
+    def set_failure(self, source: str, what: str, why: str) -> None:
+        raise AssertionError(why)
+
+
+async def watch(play: Callable[[list[tuple[Run, ...]]], Awaitable[None]]) -> None:
+    """Play while the source runs, ten times a second."""
+    receiver = Receiver()
+    source = auto_watch.AutoWatch(paths.default_database(), Settings(), seconds=0.1, again=0.2)
+    task = asyncio.create_task(source.run(receiver))  # type: ignore[arg-type]
+    try:
+        async with asyncio.timeout(LIMIT):
+            await play(receiver.rows)
+    finally:
+        task.cancel()
+
+
+async def until(true: Callable[[], object]) -> None:
+    while not true():
+        await asyncio.sleep(0.05)
 
 
 def stamp(**ago: float) -> str:
@@ -104,43 +134,33 @@ def test_sessions_jobs_and_registered_agents_are_rows(repo: Repo, tmp_path: Path
     repo.worktree("feat-x")
     assert imi("status", "feat-x", "--json", cwd=repo.path).data["watched"] is None, "it is about one worktree"
 
-    async def play(app: Any, pilot: Any) -> None:
-        await wait_until(pilot, lambda: {"job-1-abc", session.name} <= set(listed_names(app)))
+    async def play(rows: list[tuple[Run, ...]]) -> None:
+        await until(lambda: rows and {"job-1-abc", session.name} <= {one.session for one in rows[-1]})
         process.kill()
-        process.wait()
-        await wait_until(pilot, lambda: "its process is gone" in screen_text(app))  # without a change of a file
+        process.wait(LIMIT)
+        await until(lambda: CRASHED in {one.status for one in rows[-1]})  # without a change of a file
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto_watch, "_AGAIN_SECONDS", 0.2)
-        try:
-            run_dashboard(repo, play)
-        finally:
-            process.kill()
-            process.wait()
+    try:
+        asyncio.run(watch(play))
+    finally:
+        process.kill()
+        process.wait(LIMIT)
     found = imi("query", "SELECT status FROM sessions WHERE id = 'be-agents:job-1-abc'", "--json", cwd=repo.path)
-    assert found.data["rows"] == [["failed"]] or found.data["rows"] == [["dead"]], "what is recorded follows"
+    assert found.data["rows"] == [["dead"]], "what is recorded follows"
 
 
-def test_at_rest_nothing_is_read_again(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_rest_nothing_is_read_again(repo: Repo, tmp_path: Path) -> None:
     folder = tmp_path / "agent"
     run = agent_workspace(folder)
     imi("workspace", "watch", str(folder), cwd=repo.path)
-    reads, real = [], watched_workspaces.read
+    with closing(sqlite3.connect(run.parent / "runtime_state.db")) as connection, connection:
+        connection.execute("UPDATE runs SET status = 'succeeded'")  # nothing is at work
 
-    def read(path: str) -> watched_workspaces.WatchedWorkspace:
-        reads.append(path)
-        return real(path)
-
-    monkeypatch.setattr(watched_workspaces, "read", read)
-
-    async def play(app: Any, pilot: Any) -> None:
-        await wait_until(pilot, lambda: NAME in listed_names(app))
-        once, looks = len(reads), []
-        stamps = auto_watch._stamps_of
-        monkeypatch.setattr(auto_watch, "_stamps_of", lambda path: looks.append(path) or stamps(path))  # type: ignore[func-returns-value]
-        await wait_until(pilot, lambda: len(looks) >= 5)
-        assert len(reads) == once, "only names and times are looked at"
+    async def play(rows: list[tuple[Run, ...]]) -> None:
+        await until(lambda: len(rows) >= 5)
+        assert all(one[0] is rows[0][0] for one in rows), "only names and times are looked at"
         os.utime(run / "run.log", (1, datetime.now().timestamp()))
-        await wait_until(pilot, lambda: len(reads) > once)
+        await until(lambda: rows[-1][0] is not rows[0][0])
+        assert rows[-1][0].files != rows[0][0].files
 
-    run_dashboard(repo, play)
+    asyncio.run(watch(play))

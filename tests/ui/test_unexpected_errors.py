@@ -37,7 +37,7 @@ _NAMES = ("compose", "body", "show", "show_snapshot", "redraw", "draw", "clock_t
 _NOT_HANDLERS = {"exit", "action_quit", "on_event"}  # they end the app; the mechanism itself
 # the screen without a repository is an app of its own (test_welcome), the log of a run needs a run (tests/runs), an item's
 # details need an item (test_board_view)
-_ELSEWHERE = {"Welcome", "WelcomeApp", "LogView", "JobLogView", "WatchedLogView", "ItemView"}
+_ELSEWHERE = {"Welcome", "WelcomeApp", "RunLogView", "JobLogView", "WatchedLogView", "ItemView"}
 _VISITS = 12  # of one place: each lets those handlers fail that the last failures kept from being called
 
 Handler = tuple[type, str]

@@ -50,7 +50,7 @@ class NewEntries(NamedTuple):
     entries: Sequence[Sequence[str]]  # the lines of each
 
 
-class LogView(FilteredView):
+class RunLogView(FilteredView):
     """Subclasses read what is new, in a thread, and draw one line."""
 
     BINDINGS = [FILTER]
@@ -120,7 +120,7 @@ class LogView(FilteredView):
         self.query_one(RowList).show(rows or [message_row("nothing yet" if not words else "no entry matches")])
 
 
-class JobLogView(LogView):
+class JobLogView(RunLogView):
     """What an agent of imi said and did."""
 
     label = "Log of a job"
@@ -145,7 +145,7 @@ class JobLogView(LogView):
         return Content.styled(line[:_CLOCK], cells.MUTED).append(Content.styled(line[_CLOCK:], _STYLES.get(sign, "")))
 
 
-class WatchedLogView(LogView):
+class WatchedLogView(RunLogView):
     """The log of a run of another program: its last lines, and those that follow."""
 
     label = "Log of a watched run"

@@ -19,7 +19,7 @@ from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
 from imi_monitor.ui.background_query import ShouldStop
 from imi_monitor.ui.command_conditions import reason_watched
-from imi_monitor.ui.views.job_log_view import JobLogView, LogView, WatchedLogView
+from imi_monitor.ui.views.job_log_view import JobLogView, RunLogView, WatchedLogView
 from imi_monitor.ui.views.registry_view import NARROW, RegistryView
 from imi_monitor.ui.views.session_view import SessionView
 from imi_monitor.ui.views.view import action_data
@@ -89,7 +89,7 @@ class JobsView(RegistryView):
     @on(RowList.RowChosen)
     def action_log(self) -> None:
         chosen, watched = self._chosen, self._chosen_watched
-        view: LogView | None = None
+        view: RunLogView | None = None
         if chosen is not None:
             view = JobLogView(self.key, self.open_context, chosen["id"])
         elif watched is not None:
