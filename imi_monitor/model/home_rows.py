@@ -8,7 +8,7 @@ untrusted: sizes, types and text are checked, unknown fields are ignored, and a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass
@@ -17,13 +17,25 @@ from imi_monitor.model.change import Change
 from imi_monitor.model.commit import Commit
 from imi_monitor.model.home import HomeDescription
 from imi_monitor.model.redact import redact
-from imi_monitor.model.snapshot import UNKNOWN_CLAIM, ClaimState, FileState, GitState, Intent, Key, Snapshot, Worktree
+from imi_monitor.model.snapshot import (
+    UNKNOWN_CLAIM,
+    ClaimState,
+    DayWork,
+    FileState,
+    GitState,
+    Intent,
+    Key,
+    Snapshot,
+    Worktree,
+)
 from imi_monitor.model.text import safe
 
 NAMES, TITLES, PROMPTS = "names", "titles", "prompts"  # levels of `team.share` above counts; presence has no prompts
 MOST_ROWS, MOST_BYTES, MOST_FILES = 1000, 4096, 20
 _NAME, _TEXT = 200, 120
 _COUNTS = ("ahead", "behind", "trunk_ahead", "trunk_behind", "stashes", "added", "removed")
+_AMOUNTS = ("working", "waiting", "tokens", "cents")  # of a day's work; None: unknown
+_COUNTED = ("sessions", "files", "failed")
 _CLAIM_STATES = ("held", "stale", "dead", UNKNOWN_CLAIM)
 
 
@@ -34,6 +46,7 @@ class HomeRows:
     worktrees: tuple[Worktree, ...]
     agents: tuple[Agent, ...]
     rejected: int
+    day: tuple[DayWork, ...] = ()
 
 
 class RowEncoder:
@@ -44,9 +57,10 @@ class RowEncoder:
         self._identity_of = identity_of  # of a repository, by its name here
         self._made: dict[str, tuple[object, str]] = {}
 
-    def rows(self, snapshot: Snapshot) -> dict[str, str]:
-        """Field and row of each worktree and each running agent, at most MOST_ROWS."""
-        fields: dict[str, object] = {
+    def rows(self, snapshot: Snapshot, day: Iterable[DayWork] = ()) -> dict[str, str]:
+        """Field and row of each repository's work of the day, each worktree and each running agent, at most MOST_ROWS."""
+        fields: dict[str, object] = {f"d:{_out(one.repo, _NAME)}": one for one in day}
+        fields |= {
             f"w:{_out(self._identity_of(tree.key.repo), _NAME)}/{_out(tree.key.worktree, _NAME)}": tree
             for tree in snapshot.worktrees
         }
@@ -61,7 +75,10 @@ class RowEncoder:
         return {field: text for field, (_, text) in made.items()}
 
     def _row(self, one: object) -> str:
-        row = self._worktree(one) if isinstance(one, Worktree) else self._agent(one)  # type: ignore[arg-type]
+        if isinstance(one, DayWork):
+            row = _work_row(one)
+        else:
+            row = self._worktree(one) if isinstance(one, Worktree) else self._agent(one)  # type: ignore[arg-type]
         text = _dumps(row)
         if len(text.encode()) > MOST_BYTES:
             text = _dumps({name: value for name, value in row.items() if name != "files"})
@@ -129,6 +146,7 @@ def decode(label: str, home: HomeDescription, fields: Mapping[str, str]) -> Home
     """Read the rows of a home; its worktrees and agents have its label as their host."""
     worktrees: list[Worktree] = []
     agents: list[Agent] = []
+    day: list[DayWork] = []
     rejected = max(0, len(fields) - MOST_ROWS)
     for field, text in list(fields.items())[:MOST_ROWS]:
         try:
@@ -137,9 +155,11 @@ def decode(label: str, home: HomeDescription, fields: Mapping[str, str]) -> Home
                 worktrees.append(_read_worktree(label, row))
             elif field.startswith("a:"):
                 agents.append(_read_agent(label, home, row))
+            elif field.startswith("d:"):
+                day.append(_read_work(row))
         except (ValueError, RecursionError):
             rejected += 1
-    return HomeRows(tuple(worktrees), tuple(agents), rejected)
+    return HomeRows(tuple(worktrees), tuple(agents), rejected, tuple(day))
 
 
 def describe(home: HomeDescription) -> str:
@@ -263,6 +283,17 @@ def _read_agent(label: str, home: HomeDescription, row: dict[str, Any]) -> Agent
         suspended=row.get("suspended") is True,
         label=name,
     )
+
+
+def _work_row(work: DayWork) -> dict[str, Any]:
+    """Figures alone, so that they are the same at each level."""
+    row: dict[str, Any] = {"repo": _out(work.repo, _NAME), "until": work.until}
+    return row | {name: getattr(work, name) for name in (*_COUNTED, *_AMOUNTS)}
+
+
+def _read_work(row: dict[str, Any]) -> DayWork:
+    found = {name: number for name in (*_COUNTED, *_AMOUNTS) if (number := _number(row, name)) is not None}
+    return DayWork(_text(row, "repo", _NAME) or "", _needed(row, "until"), **found)
 
 
 def _inside(target: str | None) -> str | None:

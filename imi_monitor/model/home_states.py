@@ -85,6 +85,7 @@ class HomeStates:
             rows.worktrees,
             rows.agents,
             rows.rejected,
+            rows.day,
         )
 
 
@@ -102,7 +103,8 @@ def _kept(before: tuple[str, HomeRows] | None, now: HomeRows) -> HomeRows:
     """The new rows, with the earlier objects where nothing changed, so that they are not drawn again."""
     if before is None:
         return now
-    return HomeRows(_earlier(before[1].worktrees, now.worktrees), _earlier(before[1].agents, now.agents), now.rejected)
+    trees, agents = _earlier(before[1].worktrees, now.worktrees), _earlier(before[1].agents, now.agents)
+    return HomeRows(trees, agents, now.rejected, now.day)
 
 
 def _earlier(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
@@ -111,7 +113,7 @@ def _earlier(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def _unconfirmed(rows: HomeRows) -> HomeRows:
-    """Rows that may be outdated: what was free or busy then is unknown now."""
+    """Rows that may be outdated: what was free or busy then is unknown now; what was done on a day stays done."""
     return HomeRows(
         tuple(
             replace(one, claim=one.claim or ClaimState(one.key, "", UNKNOWN_CLAIM, 0, None, None, None, None))
@@ -122,4 +124,5 @@ def _unconfirmed(rows: HomeRows) -> HomeRows:
             for one in rows.agents
         ),
         rows.rejected,
+        rows.day,
     )

@@ -239,6 +239,21 @@ NEWER = "newer"  # it publishes by a newer protocol, which is not read
 
 
 @dataclass(frozen=True, slots=True)
+class DayWork:
+    """What agents have done in one repository on the day that ends at `until`. None: unknown."""
+
+    repo: str  # its identity; empty: outside of repositories, or in several
+    until: str
+    sessions: int = 0
+    working: int | None = None  # seconds
+    waiting: int | None = None
+    tokens: int | None = None
+    cents: int | None = None  # hundredths of a US dollar
+    files: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class HomeState:
     """One home of the team and what it publishes. In the keys of its worktrees and agents the host is its label.
 
@@ -257,6 +272,7 @@ class HomeState:
     worktrees: tuple[Worktree, ...] = ()
     agents: tuple[Agent, ...] = ()
     rejected: int = 0  # rows that could not be read
+    day: tuple[DayWork, ...] = ()  # empty: it does not say what its agents have done today
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,7 @@ def home_data(one: HomeState) -> dict[str, object]:
         "worktrees": [worktree_data(tree) for tree in one.worktrees],
         "agents": [agent_data(agent) for agent in one.agents],
         "rejected": one.rejected,
+        "day": [asdict(work) for work in one.day],
     }
 
 

@@ -26,6 +26,7 @@ from imi_monitor.store import registry_identity, repositories
 from imi_monitor.store.duty_lock import DutyLock
 from imi_monitor.team.event_relays import EventRelays
 from imi_monitor.team.task_duty import TaskDuty
+from imi_monitor.team.today_figures import TodayFigures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,12 +66,14 @@ class TeamDuties(Source):
         self._accepted = False  # the server takes what this home publishes: it is no copy of another one
         self._answerer: QuestionAnswerer | None = None
         self._contexts: ContextRelay | None = None
+        self._today = TodayFigures(context.registry)
 
     def handle_hint(self, hint: Hint) -> None:
         if isinstance(hint, RegistryChanged):
             self._registry_changed = True
             self._changed.set()
             self._relays.wake()
+            self._today.registry_changed()
             if self._answerer is not None:
                 self._answerer.registry_changed()
             if self._contexts is not None:
@@ -171,7 +174,8 @@ class TeamDuties(Source):
                         by = _file_identity(self._context.database)
                         publisher = PresencePublisher(link, keys, self._home, by, lambda: self._describe(since))  # noqa: B023
                     if self._snapshot is not None:
-                        await publisher.publish(encoder.rows(self._with_others(self._snapshot)))
+                        day = await self._today.read(self._identity_of)
+                        await publisher.publish(encoder.rows(self._with_others(self._snapshot), day))
                         self._accepted = True
                 except redis_link.FAULTS as error:
                     self._accepted = False

@@ -15,7 +15,7 @@ from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.history import stats_action, stats_over_time
 from imi_monitor.actions.history.stats_action import StatsAction
-from imi_monitor.model import times
+from imi_monitor.model import day_work, times
 from imi_monitor.model.agent import COMPLETED
 from imi_monitor.store import db, metrics
 from imi_monitor.ui.views.agents_view import today_line
@@ -61,8 +61,12 @@ def test_days_are_counted_from_what_each_end_left(world: Repo) -> None:  # S4.32
 
 def test_the_last_days_are_bars_in_the_leads_view(world: Repo) -> None:
     with Context(str(world.path)) as context:
-        bars, done = stats_over_time.working_bars(context, None), stats_action.today(context, None)
-    assert bars == "█" and "2 days  █" in today_line(done, f" {bars}").plain
+        bars, found = stats_over_time.working_bars(context, None), db.read(context.connection, stats_action.today)
+    assert [one.repo for one in found] == ["", "app"], "what is outside of repositories is said, also if it is nothing"
+    done = day_work.of_team(day_work.add(found), (), lambda _: True, times.now())
+    line = today_line(done, f" {bars}").plain
+    assert bars == "█" and "2 days  █" in line
+    assert line.startswith("today  1 session · worked ") and "hosts" not in line, line
     for by in ("agent", "team", "worktree", "repo"):
         assert stats(world, by=by).data["groups"], by
 

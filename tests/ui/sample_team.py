@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 
+from imi_monitor.model import times
 from imi_monitor.model.home import PROTOCOL, HomeDescription
 from imi_monitor.model.home_rows import RowEncoder, describe
 from imi_monitor.model.home_states import HomeStates, PublishedRows
-from imi_monitor.model.snapshot import RegistryEvent, Snapshot, SourceHealth
+from imi_monitor.model.snapshot import DayWork, RegistryEvent, Snapshot, SourceHealth
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.sample_snapshots import HOST, REPO, ago, change, claim, files, git, snapshot, tree
 
@@ -16,17 +18,21 @@ SHOP = "github.com/acme/" + REPO
 OWN = "0a1b"
 
 
-def published(world: Snapshot, ident: str, host: str, user: str, age: int | None = 0) -> tuple[str, PublishedRows]:
+def published(
+    world: Snapshot, ident: str, host: str, user: str, age: int | None = 0, day: Iterable[DayWork] = ()
+) -> tuple[str, PublishedRows]:
     """A home's id and rows; `age`: seconds since its sign of life, None: it is gone."""
     home = HomeDescription(ident, host, user, "0.1.0", PROTOCOL, ago(7200), ago(40 if age is None else age))
-    fields = RowEncoder("titles", lambda name: f"github.com/acme/{name}").rows(world)
+    fields = RowEncoder("titles", lambda name: f"github.com/acme/{name}").rows(world, day)
     return ident, PublishedRows(describe(home), fields, age)
 
 
-def with_homes(world: Snapshot, homes: Iterable[tuple[str, PublishedRows]], *, connected: bool = True) -> Snapshot:
-    """The snapshot of a home that follows these others."""
-    found = dict([published(world, OWN, HOST, "ada"), *homes])
-    states = HomeStates(OWN, HOST).states(found, found.keys(), connected=connected)
+def with_homes(world: Snapshot, *readings: Iterable[tuple[str, PublishedRows]], connected: bool = True) -> Snapshot:
+    """The snapshot of a home that has read these others, one reading after the other."""
+    followed = HomeStates(OWN, HOST)
+    for homes in readings:
+        found = dict([published(world, OWN, HOST, "ada"), *homes])
+        states = followed.states(found, found.keys(), connected=connected)
     health = (*world.health, SourceHealth("team", ago(1), None, None))
     return replace(world, homes=states, identities=((REPO, SHOP),), health=health)
 
@@ -67,16 +73,30 @@ def team() -> Snapshot:
     return replace(world, team_events=events)
 
 
-def large_team(homes: int = 20) -> Snapshot:
-    """Twenty homes of four worktrees and three agents each, one of them cut off."""
+def large_team() -> Snapshot:
+    """Twenty homes, one of them cut off."""
+    return with_homes(sample_agents.at_work(), twenty_homes(0), twenty_homes(40))
+
+
+def returned_team() -> Snapshot:
+    """The same when that one is back, with what changed there meanwhile."""
+    return with_homes(sample_agents.at_work(), twenty_homes(0), twenty_homes(40), twenty_homes(0, ahead=9))
+
+
+def twenty_homes(age: int, ahead: int = 3) -> Iterator[tuple[str, PublishedRows]]:
+    """Twenty homes of four worktrees and three agents each: host-07 with this age and these commits, host-12 without its day."""
     kinds = (sample_agents.EDITS, sample_agents.ASKS, sample_agents.TESTS)
     names = ("feat-cart", "fix-login", "feat-search", "devops-ci")
-    others = []
-    for number in range(homes):
+    until = times.stamp(sample_snapshots.NOW + timedelta(hours=5))
+    for number in range(20):
         trees = [
             tree(
                 f"{name}-{number}",
-                git=git(f"{name.replace('-', '/', 1)}-{number}", files((".M", f"src/{name}.ts")), up=(number % 4, 0)),
+                git=git(
+                    f"{name.replace('-', '/', 1)}-{number}",
+                    files((".M", f"src/{name}.ts")),
+                    up=(ahead if number == 7 else number % 4, 0),
+                ),
                 claim=claim(f"{name}-{number}", f"claude-{number}") if number % 3 else None,
             )
             for name in names
@@ -86,5 +106,6 @@ def large_team(homes: int = 20) -> Snapshot:
             for index, kind in enumerate(kinds)
         ]
         world = sample_agents.with_agents(snapshot(trees), *agents)
-        others.append(published(world, f"{number:02}ff", f"host-{number:02}", "ada", 40 if number == 7 else 0))
-    return with_homes(sample_agents.at_work(), others)
+        work = DayWork(SHOP, until, 3, 5400, 600, 150_000, 240, 12, number % 2)
+        day = () if number == 12 else (DayWork("", until), work)
+        yield published(world, f"{number:02}ff", f"host-{number:02}", "ada", age if number == 7 else 0, day)

@@ -82,7 +82,6 @@ PICTURES = [
     Picture("team-remote", sample_team.team, keys=("slash", *"is:remote", "enter")),
     Picture("view-hosts", sample_team.team, keys=("C",)),
     Picture("view-60-hosts", sample_team.team, size=NARROW, keys=("C",)),
-    Picture("view-hosts-twenty", sample_team.large_team, size=MIDDLE, keys=("C",)),
     Picture("view-collisions-team", sample_team.team, keys=("x",)),
     Picture("palette-search-60", size=NARROW, keys=("colon", *"rem")),
     Picture("home-small", size=(38, 11)),
@@ -194,7 +193,15 @@ VIEWS_OF_AGENTS = {
     "view-hosts": ("C",),
 }
 """The views of agents, over agents that are in trouble."""
+VIEWS_OF_TEAM = {"team-{}": ("slash", *"host:host-07", "enter"), "view-hosts-{}": ("C",), "view-agents-{}": ("A",)}
+"""A lead's screens over twenty homes, while one of them is cut off, and when it is back."""
 TOURS = [
+    *(
+        Tour(moment, size, {stop.format(moment): keys for stop, keys in VIEWS_OF_TEAM.items()}, world)
+        for moment, world in (("cut-off", sample_team.large_team), ("returned", sample_team.returned_team))
+        for size in SIZES
+        if size[0] != 80
+    ),
     *(Tour("dialogs", size, DIALOGS, real=True) for size in SIZES),
     *(Tour("views", size, VIEWS_OF_GIT, real=True) for size in SIZES),
     *(Tour("agents", size, VIEWS_OF_AGENTS, sample_agents.trouble) for size in SIZES),

@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor import config
+from imi_monitor.model import times
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.model.team_rows import TeamRows
@@ -21,9 +24,10 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.filters import WorktreeFilter
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
+from tests.helpers import set_clock, wait_for
 from tests.redis_server import RedisServer
 from tests.team.home_kit import TeamHome
-from tests.ui import sample_snapshots, sample_team
+from tests.ui import sample_agents, sample_snapshots, sample_team
 from tests.ui.payloads import PAYLOADS, bad_characters
 from tests.ui.pilot_kit import screen_text, wait_until
 from tests.ui.sample_snapshots import REPO
@@ -197,3 +201,27 @@ def test_a_dashboard_shows_what_another_home_publishes_and_that_it_left(
         terminal.until(lambda: b"no answer for" in terminal.output or b"offline for" in terminal.output)
         terminal.send(b"qq")
         assert terminal.ended() == 0
+
+
+def test_the_leads_view_sums_up_the_day_of_all_homes(
+    tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, right = (TeamHome(tmp_path / "homes", name, redis_server.url) for name in ("left", "right"))
+    agents = [replace(one, key=one.key and replace(one.key, repo="App")) for one in sample_agents.at_work().agents]
+    with monkeypatch.context() as later:  # so that the sessions are of today after a midnight in this test as well
+        set_clock(later, times.now() + timedelta(hours=2))
+        for one in (left, right):
+            world = replace(sample_agents.at_work(), agents=tuple(agents))
+            sample_agents.keep(str(one.home / ".config" / "iMi" / "iMi.db"), world)
+
+    def today() -> dict[str, Any]:
+        return {home["label"]: home["today"] for home in right.imi("hosts", "--json").data["homes"]}
+
+    with left.process("serve"), right.dashboard() as terminal:
+        wait_for(lambda: len(found := today()) == 2 and all(found.values()))
+        assert {label: day["sessions"] for label, day in today().items()} == {"left": 5, "right": 5}
+        assert "Worked today" in right.imi("hosts").out
+        terminal.until(b"feat-left")
+        terminal.send(b"A")
+        terminal.until(lambda: "today on 2 hosts  10 sessions" in plain(terminal.output))
+        terminal.send(b"q")

@@ -11,12 +11,13 @@ from imi_monitor.actions.action import ALL_REPOSITORIES, OF_REPOSITORY, Action, 
 from imi_monitor.actions.history import sessions_action, stats_over_time
 from imi_monitor.actions.history.session_commits import CommitCounts
 from imi_monitor.actions.status import status_action
-from imi_monitor.model import times
+from imi_monitor.model import day_work, times
 from imi_monitor.model.agent import COMPLETED, FAILED
 from imi_monitor.model.attempt import OUTCOMES
 from imi_monitor.model.columns import Column, table
 from imi_monitor.model.errors import UsageError
 from imi_monitor.model.session_status import INTERRUPTED, SessionTime, add_known, measure_session_time
+from imi_monitor.model.snapshot import DayWork
 from imi_monitor.model.styled_text import NAME, styled
 from imi_monitor.model.text import safe
 from imi_monitor.store import agents, attempts, db, sessions
@@ -149,11 +150,27 @@ class StatsAction(Action):
         return Outcome(lines, {"since": since, "groups": [_data(group) for group in groups], "total": _data(total)})
 
 
-def today(context: Context, repo_name: str | None) -> StatsGroup:
-    """The total since midnight, of one repository or of all; without commits, which would need git."""
-    since = times.stamp(times.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0))
-    wanted = sessions.SessionFilter(repo_name=repo_name, since=since)
-    return _total(db.read(context.connection, _groups, wanted, since))
+def today(connection: sqlite3.Connection) -> tuple[DayWork, ...]:
+    """What agents have done since midnight in each repository, by its name here; first outside of all, even if nothing."""
+    since, until = map(times.stamp, day_work.bounds(times.now()))
+    found: dict[str, list[StatsGroup]] = {"": []}
+    for group in _groups(connection, sessions.SessionFilter(since=since), since):
+        found.setdefault(group.repo_name or "", []).append(group)
+    return tuple(_day_work(repo, until, _total(groups)) for repo, groups in found.items())
+
+
+def _day_work(repo: str, until: str, done: StatsGroup) -> DayWork:
+    spent, tokens = done.spent, add_known(done.tokens_in, done.tokens_out)
+    cents = None if done.cost_usd is None else 100 * done.cost_usd
+    amounts = {"working": spent.working, "waiting": spent.waiting, "tokens": tokens, "cents": cents}
+    return DayWork(
+        repo,
+        until,
+        sessions=done.sessions,
+        files=len(done.files),
+        failed=spent.failed + done.interrupted,
+        **{name: round(amount) for name, amount in amounts.items() if amount is not None},
+    )
 
 
 def _groups(connection: sqlite3.Connection, wanted: SessionFilter, since: str) -> list[StatsGroup]:

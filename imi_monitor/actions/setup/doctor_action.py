@@ -220,7 +220,8 @@ def _sink(name: str, one: SinkState | None) -> CheckResult:
 
 
 _SHARED = {
-    "counts": "names of repositories, worktrees, branches, owners and agents, states and counts; no file names",
+    "counts": "names of repositories, worktrees, branches, owners and agents, states and counts, sums of a day's"
+    " work (sessions, time, tokens, money); no file names",
     "names": "also names of changed files, what tools work on, and subjects of commits",
     "titles": "also titles of sessions, and what agents wait for",
     "prompts": "to PostgreSQL also the last prompt and message of each session",

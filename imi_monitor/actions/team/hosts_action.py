@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from imi_monitor.actions import time_format
 from imi_monitor.actions.action import Action, Outcome
-from imi_monitor.model import columns, state_words, times
+from imi_monitor.fast.frozen_dataclass import asdict
+from imi_monitor.model import columns, day_work, state_words, times
 from imi_monitor.model.columns import Column
 from imi_monitor.model.styled_text import MUTED, NAME, styled
 from imi_monitor.model.text import count, safe
@@ -24,6 +26,7 @@ _COLUMNS = (
     Column("Worktrees", right=True),
     Column("Claims", right=True),
     Column("Agents", right=True),
+    Column("Worked today", right=True, rank=2),
     Column("Note", least=8, rank=1),
 )
 
@@ -68,6 +71,7 @@ def _row(home: HomeState) -> list[str]:
         str(len(home.worktrees)),
         str(_claims(home)),
         str(len(home.agents)),
+        _worked(home),
         styled("newer imi: upgrade this one" if home.state == "newer" else note, MUTED),
     ]
 
@@ -87,7 +91,24 @@ def _data(home: HomeState) -> dict[str, object]:
         "claims": _claims(home),
         "agents": len(home.agents),
         "rejected": home.rejected,
+        "today": _today(home),
     }
+
+
+def _worked(home: HomeState) -> str:
+    """How long its agents have worked today; a dash if it does not say."""
+    if not day_work.is_of_today(home.day, times.now()):
+        return "–"
+    return time_format.span(day_work.add(home.day).working or 0)
+
+
+def _today(home: HomeState) -> dict[str, object] | None:
+    """What its agents have done today; None if it does not say."""
+    if not day_work.is_of_today(home.day, times.now()):
+        return None
+    figures = asdict(day_work.add(home.day))
+    figures.pop("repo")
+    return figures
 
 
 def _claims(home: HomeState) -> int:

@@ -15,12 +15,11 @@ from textual.widgets import Input, Static
 
 from imi_monitor.actions import time_format
 from imi_monitor.actions.history import stats_action, stats_over_time
-from imi_monitor.actions.history.stats_action import StatsGroup
-from imi_monitor.model import attention, repository_names, times
+from imi_monitor.model import attention, day_work, repository_names, times
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.day_work import TeamDay
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.repository_names import RepositoryNames
-from imi_monitor.model.session_status import add_known
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.model.state_words import DEAD
 from imi_monitor.model.text import count, safe
@@ -45,9 +44,9 @@ _NO_TEAM, _NO_WORKTREE = "without a team", "outside of worktrees"
 
 @dataclass(frozen=True, slots=True)
 class TodayReading:
-    """What the registry says about today: the sum of the work, and the team of each agent that has one."""
+    """What is known about today: the work of all homes, and the team of each agent that has one."""
 
-    done: StatsGroup
+    done: TeamDay
     teams: dict[str, str]
     bars: str  # how long agents worked on each of the last days
 
@@ -139,12 +138,18 @@ class AgentsView(FilteredView, SingleAgentView):
     # -- today ------------------------------------------------------------------------------------------------------
 
     def _read_today(self, _stop: ShouldStop) -> TodayReading:
-        """The work since midnight, in the only repository shown or in all that the registry knows; and the teams."""
-        repos = self.snapshot.repositories if self.snapshot is not None else ()
+        """The work since midnight, in the only repository shown or in all that the homes know; and the teams."""
+        snapshot = self.snapshot
+        repos = snapshot.repositories if snapshot is not None else ()
+        only = repos[0] if len(repos) == 1 else None
         with self.open_context(None) as context:
-            done = stats_action.today(context, repos[0] if len(repos) == 1 else None)
+            here = db.read(context.connection, stats_action.today)
             described = db.read(context.connection, agents.list_descriptions)
-            bars = stats_over_time.working_bars(context, repos[0] if len(repos) == 1 else None)
+            bars = stats_over_time.working_bars(context, only)
+        own = day_work.add(one for one in here if only in (None, one.repo))
+        identity = dict(snapshot.identities).get(only or "") if snapshot is not None else None
+        homes = snapshot.homes if snapshot is not None else ()
+        done = day_work.of_team(own, homes, lambda repo: only is None or repo == identity, times.now())
         return TodayReading(done, {name: one.team for name, one in described.items() if one.team}, bars)
 
     def _show_today(self, result: TodayReading | ImiError) -> None:
@@ -248,22 +253,33 @@ def _colour(group: str) -> str:
     return agent_cells.SIGNS[DEAD if group == _NEWEST_END else group][1] if group in _BY_STATE else ""
 
 
-def today_line(done: StatsGroup, bars: str = "") -> Content:
-    """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; unknown values are left out."""
-    spent, tokens = done.spent, add_known(done.tokens_in, done.tokens_out)
-    failed = spent.failed + done.interrupted
-    parts = [(count(done.sessions, "session"), "")]
-    parts += [(f"worked {time_format.span(spent.working)}", "$agent-works")] if spent.working else []
-    parts += [(f"waited for you {time_format.span(spent.waiting)}", "$agent-asks")] if spent.waiting else []
-    parts += [(f"{agent_cells.token_count(int(tokens))} tokens", "")] if tokens is not None else []
-    parts += [(f"${done.cost_usd:.2f}", "")] if done.cost_usd is not None else []
-    parts += [(count(len(done.files), "file"), "")] if done.files else []
-    parts += [(f"{failed} failed", "$agent-failed")] if failed else []
+def today_line(done: TeamDay, bars: str = "") -> Content:
+    """`today  12 sessions · worked 3h 20m · waited for you 14m · 2.1M tokens · 3 failed`; unknown values are left out.
+
+    In a team: `today on 18 of 20 hosts, 1 silent  412 sessions · … · 2 hosts did not say`.
+    """
+    work = done.work
+    parts = [(count(work.sessions, "session"), "")]
+    parts += [(f"worked {time_format.span(work.working)}", "$agent-works")] if work.working else []
+    parts += [(f"waited for you {time_format.span(work.waiting)}", "$agent-asks")] if work.waiting else []
+    parts += [(f"{agent_cells.token_count(work.tokens)} tokens", "")] if work.tokens is not None else []
+    parts += [(f"${work.cents / 100:.2f}", "")] if work.cents is not None else []
+    parts += [(count(work.files, "file"), "")] if work.files else []
+    parts += [(f"{work.failed} failed", "$agent-failed")] if work.failed else []
+    parts += [(f"{count(done.unknown, 'host')} did not say", "$warning")] if done.unknown else []
     shown = Content.styled(" · ", MUTED).join([Content.styled(text, style or MUTED) for text, style in parts])
-    line = Content.styled("today  ", "bold").append(shown)
+    line = Content.assemble(("today", "bold"), *_said_by(done), "  ", shown)
     if len(bars) < 2:
         return line
     return line.append(Content.styled(f" · {len(bars)} days ", MUTED)).append(Content.styled(bars, "$accent"))
+
+
+def _said_by(done: TeamDay) -> Iterator[str | tuple[str, str]]:
+    """Whose work it is: of how many hosts, if there are several, and how many of these gave no sign of life since."""
+    if done.homes > 1:
+        yield f" on {done.said} of {done.homes} hosts" if done.unknown else f" on {done.homes} hosts"
+    if done.silent:
+        yield (f", {done.silent} silent", "$warning")
 
 
 def _totals(found: Sequence[Agent]) -> str:
