@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TypeVar
 
 from imi_monitor.fast.frozen_dataclass import replace
-from imi_monitor.model import home_rows
+from imi_monitor.model import home_rows, times
 from imi_monitor.model.agent import UNKNOWN
 from imi_monitor.model.home import PROTOCOL, HomeDescription, labels, plain_host
 from imi_monitor.model.home_rows import HomeRows
@@ -14,6 +15,7 @@ from imi_monitor.model.snapshot import HERE, NEWER, OFFLINE, UNCONFIRMED, UNKNOW
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from datetime import datetime
 
 T = TypeVar("T")
 STATE_WORDS = {HERE: "online", UNCONFIRMED: "no answer", OFFLINE: "offline", NEWER: "newer imi"}  # as people read them
@@ -40,6 +42,12 @@ class HomeStates:
         self._with_own_rows = with_own_rows  # False: the rows of the own home are in the snapshot itself
         self._described: dict[str, tuple[str, HomeDescription | None]] = {}
         self._rows: dict[str, tuple[str, HomeRows]] = {}  # with the label for which they were read
+        self._silent: dict[
+            str, tuple[HomeRows, str | None, HomeRows]
+        ] = {}  # what became of rows that are not confirmed
+        self._heard: dict[
+            str, tuple[datetime, int]
+        ] = {}  # the last reading of each home that was online, and its age then
 
     def states(
         self, homes: Mapping[str, PublishedRows], changed: Collection[str], *, connected: bool = True
@@ -64,14 +72,14 @@ class HomeStates:
         self, home: HomeDescription, label: str, published: PublishedRows, changed: bool, *, connected: bool
     ) -> HomeState:
         state = _state_of(home, published.age, connected)
+        seen = self._last_sign(home, state, published.age)
         own = home.id == self._own
         rows = HomeRows((), (), 0)
         if state != NEWER and (self._with_own_rows or not own):
             known = self._rows.get(home.id)
             if known is None or changed or known[0] != label:
                 known = self._rows[home.id] = label, _kept(known, home_rows.decode(label, home, published.fields))
-            rows = known[1] if state == HERE else _unconfirmed(known[1])
-        seen = None if state == HERE else home.seen
+            rows = known[1] if state == HERE else self._outdated(home.id, known[1], seen)
         return HomeState(
             home.id,
             label,
@@ -87,6 +95,24 @@ class HomeStates:
             rows.rejected,
             rows.day,
         )
+
+    def _outdated(self, ident: str, rows: HomeRows, seen: str | None) -> HomeRows:
+        known = self._silent.get(ident)
+        if known is None or known[0] is not rows or known[1] != seen:
+            known = self._silent[ident] = rows, seen, _unconfirmed(rows, seen)
+        return known[2]
+
+    def _last_sign(self, home: HomeDescription, state: str, age: int | None) -> str | None:
+        """When a home that is not online gave its last sign of life, by the clock here.
+
+        Before this process only the home's own word is known, which is that of its last change.
+        """
+        if age is not None and (state == HERE or home.id not in self._heard):
+            self._heard[home.id] = times.now(), age
+        if state == HERE:
+            return None
+        heard = self._heard.get(home.id)
+        return home.seen if heard is None else times.stamp(heard[0] - timedelta(seconds=heard[1]))
 
 
 def _state_of(home: HomeDescription, age: int | None, connected: bool) -> str:
@@ -112,7 +138,7 @@ def _earlier(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(equal.get(one, one) for one in now)
 
 
-def _unconfirmed(rows: HomeRows) -> HomeRows:
+def _unconfirmed(rows: HomeRows, since: str | None) -> HomeRows:
     """Rows that may be outdated: what was free or busy then is unknown now; what was done on a day stays done."""
     return HomeRows(
         tuple(
@@ -120,7 +146,11 @@ def _unconfirmed(rows: HomeRows) -> HomeRows:
             for one in rows.worktrees
         ),
         tuple(
-            replace(one, truth=replace(one.truth, state=UNKNOWN, detail="its home does not answer", tool=None))
+            replace(
+                one,
+                claim=None,
+                truth=replace(one.truth, state=UNKNOWN, detail="its home does not answer", tool=None, since=since),
+            )
             for one in rows.agents
         ),
         rows.rejected,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 
-from imi_monitor.model import home_rows
+from imi_monitor.model import home_rows, times
 from imi_monitor.model.agent import RUNNING, UNKNOWN, Agent, SessionFacts, ToolCall, Truth
 from imi_monitor.model.commit import Commit
 from imi_monitor.model.home import PROTOCOL, HomeDescription
 from imi_monitor.model.home_states import HomeStates, PublishedRows
 from imi_monitor.model.snapshot import FileState, Key, Snapshot
+from tests.helpers import set_clock
 from tests.ui import snapshot_builder as build
 
 HOME = HomeDescription("1f3a", "box", "ada", "0.1.0", PROTOCOL, build.ago(60), build.ago(5))
@@ -151,6 +153,33 @@ def test_what_is_not_confirmed_is_never_free_or_busy() -> None:
     assert states(12) == ("unconfirmed", False, unknown, [UNKNOWN])
     assert states(None) == ("offline", False, unknown, [UNKNOWN])
     assert states(0, connected=False) == ("unconfirmed", False, unknown, [UNKNOWN])
+
+
+def test_a_silent_home_is_dated_from_its_last_sign_by_the_clock_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own word is that of its last change, by another machine's clock."""
+    description = home_rows.describe(HomeDescription("1f3a", "box", "ada", "9", PROTOCOL, "", build.ago(7200)))
+    follower, noon = HomeStates("own", "here"), times.now()
+
+    def seen(age: int | None, later: int, *, connected: bool = True) -> str | None:
+        set_clock(monkeypatch, noon + timedelta(seconds=later))
+        published = {"1f3a": PublishedRows(description, rows("names"), age)}
+        (found,) = follower.states(published, {"1f3a"} if later == 0 else (), connected=connected)
+        if found.seen is not None:
+            (one,) = found.agents
+            assert (one.state, one.claim, one.truth.since) == (UNKNOWN, None, found.seen), "it may not intrude any more"
+            (again,) = follower.states(published, (), connected=connected)
+            assert again.agents[0] is one, "what did not change is not drawn again"
+        return found.seen
+
+    def sign(later: int) -> str:
+        return times.stamp(noon + timedelta(seconds=later))
+
+    assert seen(0, 0) is None and seen(3, 20) is None
+    assert [seen(12, 29), seen(14, 31), seen(None, 60)] == [sign(17)] * 3
+    assert seen(1, 70) is None
+    assert [seen(1, 80, connected=False), seen(1, 90, connected=False)] == [sign(69)] * 2
+    (alone,) = HomeStates("own", "here").states({"1f3a": PublishedRows(description, {}, None)}, ())
+    assert alone.seen == build.ago(7200), "offline since before this process: its last change is all that is known"
 
 
 def test_rows_of_a_newer_protocol_are_not_read() -> None:

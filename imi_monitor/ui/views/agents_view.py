@@ -268,18 +268,22 @@ def today_line(done: TeamDay, bars: str = "") -> Content:
     parts += [(f"{work.failed} failed", "$agent-failed")] if work.failed else []
     parts += [(f"{count(done.unknown, 'host')} did not say", "$warning")] if done.unknown else []
     shown = Content.styled(" · ", MUTED).join([Content.styled(text, style or MUTED) for text, style in parts])
-    line = Content.assemble(("today", "bold"), *_said_by(done), "  ", shown)
+    line = Content.assemble(*_said_by(done), shown)
     if len(bars) < 2:
         return line
     return line.append(Content.styled(f" · {len(bars)} days ", MUTED)).append(Content.styled(bars, "$accent"))
 
 
-def _said_by(done: TeamDay) -> Iterator[str | tuple[str, str]]:
-    """Whose work it is: of how many hosts, if there are several, and how many of these gave no sign of life since."""
-    if done.homes > 1:
-        yield f" on {done.said} of {done.homes} hosts" if done.unknown else f" on {done.homes} hosts"
+def _said_by(done: TeamDay) -> Iterator[tuple[str, str]]:
+    """Whose day it is: on how many hosts, if there are several, and how many of these gave no sign of life since."""
+    if done.homes == 1:
+        yield ("today  ", "bold")
+        return
+    yield ("today", "bold")
+    yield (f" on {done.said} of {done.homes} hosts" if done.unknown else f" on {done.homes} hosts", MUTED)
     if done.silent:
         yield (f", {done.silent} silent", "$warning")
+    yield ("  ", MUTED)
 
 
 def _totals(found: Sequence[Agent]) -> str:
