@@ -324,11 +324,12 @@ class Engine:
 
     async def _wait_for_rate(self, limit: SnapshotRateLimit) -> None:
         """Wait until the rate limit allows a snapshot; an awaited change that comes meanwhile shortens the wait."""
-        if not self._awaited.is_set():
+        pause = limit.wait(time.monotonic())
+        if pause and not self._awaited.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(limit.wait(time.monotonic())):
+                async with asyncio.timeout(pause):
                     await self._awaited.wait()
-        if self._awaited.is_set():
+        if pause and self._awaited.is_set():
             await asyncio.sleep(limit.wait(time.monotonic(), awaited=True))
 
     def _make_snapshot(self) -> Snapshot:

@@ -62,9 +62,9 @@ class HistorySink(Sink):
         assert self._connection is not None
         if self._prompts < 0:
             self._prompts = await asyncio.to_thread(history_file.position, self._connection, self._registry, PROMPTS)
-        end = await registry.read(event_batches.last_session_event)
-        while self._prompts < end:
-            found = await registry.read(event_batches.list_prompts, self._prompts, self.batch)
+        end = None
+        while end is None or self._prompts < end:
+            found, end = await registry.read(event_batches.list_prompts, self._prompts, self.batch)
             upto = found[-1].seq if len(found) == self.batch else end
             if found:
                 await asyncio.to_thread(

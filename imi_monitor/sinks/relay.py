@@ -46,6 +46,7 @@ class Relay:
         self._position: int | None = None  # the last event that was delivered; None: where the cursor is
         self._saved = 0  # where the cursor is
         self._unsaved = 0  # batches since it was moved
+        self._moved = False  # in this delivery: the move has recorded that there is no problem
         self._is_open = False
         self._wake = asyncio.Event()
         self._pause = _FIRST_PAUSE
@@ -96,7 +97,7 @@ class Relay:
         return False
 
     async def _deliver_all(self, *, parked: bool) -> None:
-        more = True
+        more, self._moved = True, False
         while more:
             if not self._is_open:
                 await self._open()
@@ -104,7 +105,8 @@ class Relay:
         await self.sink.deliver_more(self._registry)
         if parked or asyncio.get_running_loop().time() >= self._parked_due:
             await self._retry_parked()
-        await self._set_problem(None)
+        if not self._moved:
+            await self._set_problem(None)
 
     async def _open(self) -> None:
         self._identity = await self._registry.read(RegistryIdentity)
@@ -122,7 +124,7 @@ class Relay:
         self._is_open = True
 
     async def _deliver_batch(self) -> bool:
-        """Deliver the next events; False if there are none."""
+        """Deliver the next events; False if there are no more."""
         found = await self._registry.read(event_batches.read_batch, self.sink.name, self.sink.batch, self._position)
         if found.identity != self._identity:  # another registry has taken its place, or a backup was restored into it
             self._is_open = False
@@ -146,16 +148,16 @@ class Relay:
         if self._unhurried and len(found.events) == self.sink.batch:
             spent = asyncio.get_running_loop().time() - began
             await asyncio.sleep(spent / self.sink.share - spent)
-        return True
+        return self._position is None or after < found.last
 
     async def _save(self, refused: Mapping[int, str]) -> None:
         """Move the cursor. In a backlog once for several batches: each write of the registry may make a claim wait."""
         assert self._position is not None
-        moved = await self._registry.write_unsynced(
+        self._moved = await self._registry.write_unsynced(
             sink_cursors.advance, self.sink.name, self._saved, self._position, refused
         )
         self._saved, self._unsaved = self._position, 0
-        if not moved:  # another relay has moved it: go on from there
+        if not self._moved:  # another relay has moved it: go on from there
             self._position = None
 
     async def _deliver(self, batch: Sequence[OutgoingEvent]) -> Mapping[int, str]:

@@ -63,6 +63,7 @@ class RegistrySource(Source):
         self._version: tuple[int, ...] | None = None
         self._identity: RegistryIdentity | None = None
         self._own_changes = 0  # made by this process until the last query
+        self._own_stamps: object = None  # of the files, right after the last change that this process made
         self._seq: int | None = None
         self._states: tuple[str, ...] = ()
         self._problem: str | None = None  # why the registry cannot be used, as it was reported
@@ -93,14 +94,14 @@ class RegistrySource(Source):
             version, own_changes = await self._registry.read(_version)
             own, self._own_changes = own_changes != self._own_changes, own_changes
             if version == self._version and not await self._holders_changed():
-                self._wait_for_commit(own)
+                self._wait_for_commit(visible=own, own=own)
                 return
             reopened = self._version is None or version[0] != self._version[0]
             identity, reading = await self._registry.read(read_registry, self._seq, self._identity)
         except ImiError as error:
             self._report_failure(receiver, error)
             return
-        self._wait_for_commit(own or not reopened)  # a file that was opened again may have nothing new yet
+        self._wait_for_commit(visible=own or not reopened, own=own)  # a file opened again may have nothing new yet
         self._version, self._identity = version, identity
         self._seq = max([0 if reading.anew else self._seq or 0, *(line.seq for line in reading.events)])
         self._states = tuple(claim.state for claim in reading.claims)
@@ -119,10 +120,18 @@ class RegistrySource(Source):
             receiver.set_registry_unusable(error.sentence)
             receiver.send_hint(RegistryChanged())  # what else is read from it is unknown as well
 
-    def _wait_for_commit(self, own: bool) -> None:
-        """Nothing is new. A commit causes its file event some milliseconds before it is visible."""
-        if not own and _is_younger(map(paths.file_stamp, self._files), self._timing.visible_within):
-            self._timer.retry_soon(self._timing.visible_retry)
+    def _wait_for_commit(self, *, visible: bool, own: bool) -> None:
+        """Query again soon unless what was written is `visible`: a commit causes its file event milliseconds earlier.
+
+        The file events that follow an own commit are its own, too, and lead to one query more: another process may have
+        written within the resolution of the file system's clock.
+        """
+        stamps = tuple(map(paths.file_stamp, self._files))
+        if own:
+            self._own_stamps = stamps
+        if not visible and _is_younger(stamps, self._timing.visible_within):
+            is_own = stamps == self._own_stamps
+            self._timer.retry_soon(self._timing.visible_within if is_own else self._timing.visible_retry)
         else:
             self._timer.succeeded()
 

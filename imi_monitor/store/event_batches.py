@@ -75,8 +75,8 @@ def outgoing(connection: sqlite3.Connection, registry: str, found: Sequence[Even
     return tuple(_outgoing(connection, registry, event, identities) for event in found)
 
 
-def list_prompts(connection: sqlite3.Connection, after: int, limit: int) -> list[PromptRow]:
-    """The prompts of all sessions behind this number."""
+def list_prompts(connection: sqlite3.Connection, after: int, limit: int) -> tuple[list[PromptRow], int]:
+    """The prompts of all sessions behind this number, at most so many, and the number of the last record of any kind."""
     rows = connection.execute(
         "SELECT e.seq, e.id, e.at, e.text, s.host, s.id, s.repo_name, s.worktree_name,"
         " iif(s.agent_id = s.id, s.cli, s.agent_id)"
@@ -84,11 +84,8 @@ def list_prompts(connection: sqlite3.Connection, after: int, limit: int) -> list
         " WHERE e.seq > ? AND e.kind = 'prompt' AND e.text IS NOT NULL ORDER BY e.seq LIMIT ?",
         (after, limit),
     )
-    return [PromptRow(*row) for row in rows]
-
-
-def last_session_event(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM session_events").fetchone()[0])
+    found = [PromptRow(*row) for row in rows]
+    return found, int(connection.execute("SELECT coalesce(max(seq), 0) FROM session_events").fetchone()[0])
 
 
 def _outgoing(

@@ -1,6 +1,7 @@
 """The agents source: polls every reader when its files change, and once a second for what no file shows.
 
-Polls run one after the other in a thread of their own. A change in a watched folder is polled within 50 ms.
+Polls run one after the other in a thread of their own. A change in a watched folder is polled within 50 ms; records that
+are appended to transcripts while others were read a moment ago are gathered, because forty agents write all the time.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, Sou
 from imi_monitor.sources.timers import PollTimer
 
 _GATHER = 0.01  # seconds to wait for events that belong together: a record is written in several pieces
+_RECORDS_EVERY = 0.15  # seconds between two polls for appended records alone: a state may be 200 ms old
 _READ_ALL_EVERY = 60.0  # seconds between two polls of everything, whatever changed
 _WITHOUT_AGENTS = 5.0  # seconds between two polls while there is no agent; a new one usually writes a file, too
 _SHARE_FOR_OLDER = 0.1  # of the time goes into older records, which only add up tokens
@@ -59,6 +61,7 @@ class AgentsSource(Source):
         self._idle_since: object = None  # the watcher's activity at the last poll, if that found no agent
         self._timer = PollTimer(tick)
         self._gathering: asyncio.TimerHandle | None = None
+        self._polled_at = float("-inf")  # by the loop's clock
         self._touched: set[str] | None = None  # None: anything may have changed
         self._paths: dict[str, Key] = {}  # the worktrees by the paths of the roster
         self._paths_changed = False
@@ -105,13 +108,14 @@ class AgentsSource(Source):
                 await self._timer.wait()
         finally:
             worker.shutdown(wait=False, cancel_futures=True)
-            if self._gathering is not None:
-                self._gathering.cancel()
+            self._end_gathering()
             if self._naming is not None:
                 self._naming.close()
 
     async def _poll(self, receiver: ReadingReceiver, poll: AgentPoll, worker: ThreadPoolExecutor) -> None:
         await self._resolve_roots()
+        self._end_gathering()
+        self._polled_at = asyncio.get_running_loop().time()
         touched, self._touched = self._touched, set()
         if not self._roots:
             receiver.set_agents(())
@@ -165,12 +169,19 @@ class AgentsSource(Source):
     def events(self, batch: Sequence[FileEvent]) -> None:
         if self._touched is not None:
             self._touched.update([one.path for one in batch])
+        loop = asyncio.get_running_loop()
+        due = loop.time() + _GATHER
+        if all(map(_is_appended_record, batch)):
+            due = max(due, self._polled_at + _RECORDS_EVERY)
+        if self._gathering is not None and due < self._gathering.when():
+            self._end_gathering()
         if self._gathering is None:
-            self._gathering = asyncio.get_running_loop().call_later(_GATHER, self._end_gathering)
+            self._gathering = loop.call_at(due, self._timer.wake)
 
     def _end_gathering(self) -> None:
-        self._gathering = None
-        self._timer.wake()
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
 
     def folder_gone(self, name: str) -> None:
         self._watched.pop(name, None)
@@ -210,6 +221,11 @@ class ReaderSink(WatchSink):
 
     def mode_changed(self, mode: str, why: str | None) -> None:
         self._source.mode_changed(self._name, mode, why)
+
+
+def _is_appended_record(event: FileEvent) -> bool:
+    """True for a transcript that grew. What shows a state by itself (a registry, a hook's file, a database) is more urgent."""
+    return event.kind == "modified" and event.path.endswith(".jsonl")
 
 
 def _real_paths(paths: Mapping[str, Key]) -> dict[str, Key]:

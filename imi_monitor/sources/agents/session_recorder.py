@@ -1,4 +1,4 @@
-"""Records what agents do: collects their events between two polls and writes them at most once a second.
+"""Records what agents do: collects their events between two polls and writes them at most every two seconds.
 
 `record` never waits for the registry; a task of its own writes. Known events are looked up first, because every monitor
 sees the same ones and each start reads the same files again: what is known costs no write. A registry that fails is
@@ -38,7 +38,7 @@ _MOST_ROOTS = 1000
 class RecorderLimits:
     """Numbers are counts of events."""
 
-    pause: float = 1.0  # seconds between two transactions
+    pause: float = 2.0  # seconds between two transactions: each has its readers and relays at work, too
     per_transaction: int = 2_000
     crowded: int = 10_000  # so many waiting slow polling down
     waiting: int = 40_000  # more are dropped, the oldest first

@@ -55,7 +55,7 @@ _KINDS: tuple[tuple[int, FileEventKind], ...] = (
 )
 Place = tuple[str, str]  # (root, folder)
 _SLICE = 200  # folders added before the event loop runs again
-_REST = 0.003  # seconds between two reads of the queue: one commit of the registry causes twenty events
+_REST = 0.003  # seconds between two reads of the queue, at least: one commit of the registry causes twenty events
 _MOST_AT_ONCE = 20_000  # events of one read that are delivered; the rest only removes watches
 
 
@@ -75,6 +75,7 @@ class InotifyWatcher(FileWatcher):
         self._stall = stall or StallDetector()
         self._limit_reached: str | None = None
         self._rest: asyncio.TimerHandle | None = None
+        self._read_at = float("-inf")  # by the loop's clock
 
     @property
     def watches(self) -> int:
@@ -158,13 +159,20 @@ class InotifyWatcher(FileWatcher):
             return  # the kernel removed it already
 
     def _resume(self) -> None:
-        asyncio.get_running_loop().add_reader(self._queue.fileno(), self._read)
+        asyncio.get_running_loop().add_reader(self._queue.fileno(), self._readable)
 
-    def _read(self) -> None:
+    def _readable(self) -> None:
         """Deliver what is in the queue. The events that follow at once are delivered together, after a rest."""
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self._queue.fileno())
-        self._rest = loop.call_later(_REST, self._resume)
+        now = loop.time()
+        if now - self._read_at < _REST:
+            loop.remove_reader(self._queue.fileno())
+            self._rest = loop.call_at(self._read_at + _REST, self._resume)
+            return
+        self._read_at = now
+        self._read()
+
+    def _read(self) -> None:
         self._stall.check()
         batches: dict[str, list[FileEvent]] = {}
         seen = 0
