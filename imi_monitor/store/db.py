@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec, TypeVar
 
     from imi_monitor.store.lost_registry import FindTraces
-    from imi_monitor.store.registry_file import FileIdentity, RefuseLost
+    from imi_monitor.store.registry_file import FileIdentity, FileStamp, RefuseLost
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -56,6 +56,7 @@ class RegistryConnection(sqlite3.Connection):
     has_wal = False  # the file has a write-ahead log, which cannot be switched off while we are connected
     stands_in_for: RegistryError | None = None  # why the real registry cannot be used: this one is empty
     notes: tuple[str, ...] = ()  # what was changed to keep other users out of the file
+    checkpoint_stamp: FileStamp | None = None  # of the file, right after the last checkpoint of this connection
     kept_ballast = registry_file.KEPT_FOR_RELEASES  # the bytes of the ballast that a full disk does not cost
 
 
@@ -563,6 +564,9 @@ def _checkpoint_alone(connection: sqlite3.Connection, path: str, mode: str) -> b
         return False
     try:
         checkpoint(connection, mode)
+        if isinstance(connection, RegistryConnection):
+            stamp = registry_file.stamp(connection.named, path)
+            connection.checkpoint_stamp = None if stamp is None or stamp[-1] else stamp  # a settled one is not its write
         return True
     except sqlite3.Error:
         return False  # a busy or full disk: the next writer tries again, and the log keeps everything meanwhile

@@ -62,8 +62,13 @@ class FollowedRegistry:
         self._connection = None
 
     def _is_current(self, connection: Connection) -> bool:
-        if self._stamp is None or _read_stamp(connection) != self._stamp:
+        stamp = _read_stamp(connection)
+        if stamp is None or self._stamp is None:
             return False
+        if stamp != self._stamp:
+            if not isinstance(connection, db.RegistryConnection) or stamp != connection.checkpoint_stamp:
+                return False
+            self._stamp, self._written = stamp, _read_written(connection)  # it differs by a checkpoint of this connection
         try:
             return db.schema_version(connection) == schema.VERSION
         except db.Error:

@@ -97,6 +97,38 @@ def test_a_checkpoint_opens_the_file_again_only_twice(path: Path) -> None:
     followed.close()
 
 
+def test_a_checkpoint_of_its_own_opens_the_file_again_once(path: Path) -> None:
+    """Not at once, because the stamp is known, but when a write of another program would leave another time."""
+    opened: list[bool] = []
+
+    def connect(create: bool) -> sqlite3.Connection:
+        opened.append(create)
+        return db.connect(str(path), create=create)
+
+    followed = FollowedRegistry(str(path), connect)
+    age(path)
+    db.transact(followed.connection(), events.append_row, "second")
+    opened.clear()
+    before = path.stat().st_mtime_ns
+    assert db.checkpoint_if_due(followed.connection(), str(path), due_bytes=1)
+    assert path.stat().st_mtime_ns > before
+    age(path)
+    assert [read(followed)[-1] for _ in range(20)] == ["second"] * 20 and len(opened) == 1
+    followed.close()
+
+
+def test_a_write_in_place_beside_a_checkpoint_of_its_own_is_found(path: Path, followed: FollowedRegistry) -> None:
+    age(path)
+    connection = followed.connection()
+    db.transact(connection, events.append_row, "second")
+    assert db.checkpoint_if_due(connection, str(path), due_bytes=1)
+    with path.open("r+b") as file:
+        file.write(b"garbagegarbage!!")
+    age(path)
+    with pytest.raises(RegistryError):
+        read(followed)
+
+
 @pytest.mark.parametrize(
     ("fault", "code"),
     [
