@@ -62,8 +62,8 @@ class HistorySink(Sink):
         assert self._connection is not None
         if self._prompts < 0:
             self._prompts = await asyncio.to_thread(history_file.position, self._connection, self._registry, PROMPTS)
-        end = None
-        while end is None or self._prompts < end:
+        end = self._prompts + 1
+        while self._prompts < end:
             found, end = await registry.read(event_batches.list_prompts, self._prompts, self.batch)
             upto = found[-1].seq if len(found) == self.batch else end
             if found:

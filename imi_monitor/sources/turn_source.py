@@ -31,6 +31,7 @@ class TurnSource(Source):
     def __init__(self) -> None:
         self.kept = 0  # how often files were kept, for tests
         self._entries: dict[Key, RosterEntry] = {}
+        self._agents: dict[str, Agent] = {}  # agent id -> it, as it was read last
         self._turns: dict[str, str] = {}  # agent id -> when its present turn began
         self._seen: dict[str, str] = {}  # agent id -> when the last turn began whose files were to be kept
         self._due: dict[Key, Agent] = {}
@@ -44,16 +45,21 @@ class TurnSource(Source):
                 self._entries = {one.key: one for one in entries if not one.missing and one.admin_dir}
                 self._due = {key: agent for key, agent in self._due.items() if key in self._entries}
             case AgentsRead(agents):
-                turns: dict[str, str] = {}
-                for agent in agents:
-                    began = self._turn_of(agent)
-                    if began is None:
-                        continue
-                    turns[agent.id] = began
-                    if agent.key in self._entries and self._turns.get(agent.id) != began:
-                        self._due[agent.key] = agent
-                        self._woken.set()
-                self._turns = turns
+                before, self._agents = self._agents, {agent.id: agent for agent in agents}
+                for agent in [agent for agent in agents if before.get(agent.id) is not agent]:
+                    self._follow(agent)
+                for ident in before.keys() - self._agents.keys():
+                    self._turns.pop(ident, None)
+
+    def _follow(self, agent: Agent) -> None:
+        began = self._turn_of(agent)
+        if began is None:
+            self._turns.pop(agent.id, None)
+            return
+        if agent.key in self._entries and self._turns.get(agent.id) != began:
+            self._due[agent.key] = agent
+            self._woken.set()
+        self._turns[agent.id] = began
 
     def _turn_of(self, agent: Agent) -> str | None:
         """When the agent's present turn began; None while it is in none. Without a record, when its work was first seen."""

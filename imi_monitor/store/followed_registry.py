@@ -68,7 +68,10 @@ class FollowedRegistry:
         if stamp != self._stamp:
             if not isinstance(connection, db.RegistryConnection) or stamp != connection.checkpoint_stamp:
                 return False
-            self._stamp, self._written = stamp, _read_written(connection)  # it differs by a checkpoint of this connection
+            self._stamp, self._written = (
+                stamp,
+                _read_written(connection),
+            )  # it differs by a checkpoint of this connection
         try:
             return db.schema_version(connection) == schema.VERSION
         except db.Error:

@@ -91,6 +91,8 @@ class AgentPoll:
         self._tick = tick
         self._scan_every = scan_every
         self._merge = SightingMerge()
+        self._merged: list[Sighting] = []  # of the last poll
+        self._names: list[tuple[str, object]] = []  # of them: by session or process
         self._seen: dict[object, tuple[Sighting, SeenAgent]] = {}  # by session or process
         self._alive: dict[
             object, tuple[Truth, datetime]
@@ -156,9 +158,15 @@ class AgentPoll:
 
         With 40 agents this saves 0.38 of 0.68 ms per poll.
         """
-        now, before, self._seen = times.now(), self._seen, {}
-        for one in self._merge.merge(one for reader in self._readers for one in reader.sightings):
-            name = one.cli, one.session or one.pid
+        now, before, names = times.now(), self._seen, self._names
+        former: Sequence[Sighting | None] = self._merged
+        self._merged = self._merge.merge(one for reader in self._readers for one in reader.sightings)
+        self._names = [(one.cli, one.session or one.pid) for one in self._merged]
+        if ticked or not before or names != self._names:
+            self._seen, former = {}, [None] * len(self._merged)
+        for name, one, other in zip(self._names, self._merged, former, strict=True):
+            if one is other:
+                continue
             known = before.get(name)
             if known is None or (known[0] is not one and not differs_only_in_events(known[0], one)):
                 root = None if one.cwd is None else context.root_of(one.cwd)
@@ -174,7 +182,8 @@ class AgentPoll:
             self._seen[name] = known
             if one.alive:
                 self._keep_state(name, known[1].agent.truth, now)
-        self._alive = {name: kept for name, kept in self._alive.items() if name in self._seen}
+        if not self._alive.keys() <= self._seen.keys():
+            self._alive = {name: kept for name, kept in self._alive.items() if name in self._seen}
         return [seen for _, seen in self._seen.values()]
 
     def _former(self, name: object) -> Truth | None:

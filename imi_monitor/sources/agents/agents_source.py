@@ -170,9 +170,7 @@ class AgentsSource(Source):
         if self._touched is not None:
             self._touched.update([one.path for one in batch])
         loop = asyncio.get_running_loop()
-        due = loop.time() + _GATHER
-        if all(map(_is_appended_record, batch)):
-            due = max(due, self._polled_at + _RECORDS_EVERY)
+        due = poll_due(batch, loop.time(), self._polled_at)
         if self._gathering is not None and due < self._gathering.when():
             self._end_gathering()
         if self._gathering is None:
@@ -221,6 +219,12 @@ class ReaderSink(WatchSink):
 
     def mode_changed(self, mode: str, why: str | None) -> None:
         self._source.mode_changed(self._name, mode, why)
+
+
+def poll_due(batch: Sequence[FileEvent], now: float, polled_at: float) -> float:
+    """When the files of a batch of events are to be polled. `polled_at`: the beginning of the last poll."""
+    due = now + _GATHER
+    return max(due, polled_at + _RECORDS_EVERY) if all(map(_is_appended_record, batch)) else due
 
 
 def _is_appended_record(event: FileEvent) -> bool:

@@ -15,9 +15,10 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import AgentEvent, Evidence
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
-from imi_monitor.sources.agents.agents_source import AgentsSource
+from imi_monitor.sources.agents.agents_source import AgentsSource, poll_due
 from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.sources.files.tiered_watcher import choose_watcher
+from imi_monitor.sources.files.watcher import FileEvent
 from imi_monitor.sources.source import RosterEntry
 from tests.limits import LIMIT, wait_for_zombie
 from tests.sources.source_kit import RecordingReceiver, running, until
@@ -128,6 +129,21 @@ def test_a_new_record_appears_with_the_innermost_worktree(tmp_path: Path, record
         ("fake:s1", "s1running"),
         ("fake:s1", "s1completed"),
     }
+
+
+def test_appended_records_are_gathered_after_a_poll_and_what_shows_a_state_is_not() -> None:
+    record = FileEvent("/p/s.jsonl", "modified")
+    assert poll_due([record], now=100.0, polled_at=float("-inf")) == pytest.approx(100.01), (
+        "the first one is polled soon"
+    )
+    assert poll_due([record], now=100.0, polled_at=99.9) == pytest.approx(100.05)
+    assert poll_due([record, record], now=100.0, polled_at=99.0) == pytest.approx(100.01)
+    for other in (
+        FileEvent("/p/1.json", "moved_to"),
+        FileEvent("/p/s.jsonl", "created"),
+        FileEvent("/p/x", "modified"),
+    ):
+        assert poll_due([record, other], now=100.0, polled_at=99.99) == pytest.approx(100.01)
 
 
 def test_a_failing_reader_is_reported_and_the_others_go_on(tmp_path: Path, records: Path) -> None:
