@@ -178,6 +178,9 @@ class Agent:
     label: str | None = None  # its own name, `claude-1`; the same for its whole life
     looked_at: bool = False  # a person has looked at its present state
     run: str | None = None  # the run by which imi started it
+    wall: str | None = (
+        None  # the level of the wall that imi keeps it behind: write, strict or off; None: imi did not start it
+    )
     starters: frozenset[int] = frozenset()  # the pids of its wrappers and of the processes that started them
 
     @property

@@ -21,6 +21,7 @@ from imi_monitor.model.agent import (
     Evidence,
     Truth,
 )
+from imi_monitor.model.agent_walls import NO_WALL, WALLED
 from imi_monitor.model.styled_text import ERROR, MUTED, NAME, join, styled
 from imi_monitor.model.text import count, safe
 
@@ -111,6 +112,7 @@ _COLUMNS = (
     columns.Column("", least=8),
     columns.Column("", least=16),
     columns.Column("", right=True),
+    columns.Column("", rank=3),
     columns.Column("", right=True, rank=2),
     columns.Column("", least=8, rank=1),
     columns.Column(""),  # a warning, never cut
@@ -124,10 +126,16 @@ def _table_row(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
         worktree_label(one),
         styled(describe_activity(one, 60), state_words.style_of(attention.standing(one))),
         styled(state_age(one, now), MUTED),
+        styled(f"wall {safe(one.wall or NO_WALL, 20)}" if is_walled(one) else "", MUTED),
         styled(f"{format_tokens(used)} tok" if used is not None else "", MUTED),
         styled(describe_source(one), MUTED),
         styled(f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "", ERROR),
     )
+
+
+def is_walled(agent: Agent) -> bool:
+    """Whether the kernel keeps it inside of its workspace."""
+    return agent.wall in WALLED
 
 
 def describe_source(agent: Agent) -> str:

@@ -132,6 +132,7 @@ class RowEncoder:
             "since": agent.truth.since,
             "suspended": agent.suspended,
             "claim": agent.claim,
+            "wall": agent.wall,
             "tool": _out(tool.name, 60) if tool else None,
         }
         if self._names:
@@ -282,6 +283,7 @@ def _read_agent(label: str, home: HomeDescription, row: dict[str, Any]) -> Agent
         claim=claim if claim in ("mine", "other", "none") else None,
         suspended=row.get("suspended") is True,
         label=name,
+        wall=_text(row, "wall", 20),
     )
 
 

@@ -25,6 +25,7 @@ from imi_monitor.model.agent import (
     ToolCall,
     Truth,
 )
+from imi_monitor.model.agent_walls import NO_WALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,10 +109,12 @@ def _agent_of(one: Run, seen: Agent | None) -> Agent:
             claimed_by=one.agent if one.key is not None else None,
             label=one.agent,
             run=one.id,
+            wall=one.wall or NO_WALL,
         )
     truth = seen.truth if told.state == UNKNOWN or _says_the_same(told, seen.truth) else _outranked(told, seen.truth)
     relation = "mine" if seen.claim == "other" and seen.claimed_by == one.agent else seen.claim
     found = replace(seen, name=one.agent, key=one.key or seen.key, truth=truth, run=one.id, claim=relation)
+    found = replace(found, wall=one.wall or NO_WALL)
     if seen.session is not None:
         return found
     return replace(found, id=agent_id(one), session=one.session, facts=_facts(one))  # only its process was found

@@ -164,6 +164,7 @@ def agent_data(agent: Agent) -> dict[str, object]:
         "group": _group(agent),
         "session": agent.session,
         "run": agent.run,
+        "wall": agent.wall,
         "pid": agent.pid,
         "cwd": agent.cwd,
         "claim": agent.claim,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
 from imi_monitor.model import columns, state_words, times
+from imi_monitor.model.agent_walls import NO_WALL, WALLED
 from imi_monitor.model.columns import Column
 from imi_monitor.model.pull_request_list import prospect, pull_request_data, standing
 from imi_monitor.model.state_words import UNCLAIMED
@@ -44,6 +45,11 @@ class ListedWorktree:
     host: str | None = None  # the label of its home; None: this one
     home_state: str | None = None  # unconfirmed or offline; None: what is shown is true now
     pull: PullRequest | None = None  # as the forge listed it last
+    wall: str | None = None  # around the agent that imi started there: write, strict or off; None: it started none
+
+    @property
+    def is_walled(self) -> bool:
+        return self.wall in WALLED
 
     @property
     def owner(self) -> str:
@@ -106,6 +112,7 @@ _STATUS = (
     Column("Repo", least=6, rank=3),
     Column("Name", least=12, name=True),
     Column("Owner", least=8, name=True),
+    Column("Wall", rank=5),
     Column("Branch", least=10, rank=6, name=True),
     Column("Upstream"),
     Column("Trunk", rank=7),
@@ -141,7 +148,12 @@ def status_table(readings: Sequence[WorktreeStatus], width: int | None, now: dat
 
 def statuses_of(snapshot: Snapshot) -> list[WorktreeStatus]:
     """Return the status of every worktree of a snapshot."""
-    return [_status_of(worktree) for worktree in snapshot.worktrees]
+    walls = {one.key: one.wall or NO_WALL for one in reversed(snapshot.runs) if one.key is not None and one.is_open}
+    found = map(_status_of, snapshot.worktrees)
+    return [
+        replace(one, known=replace(one.known, wall=walls.get(tree.key)))
+        for one, tree in zip(found, snapshot.worktrees, strict=True)
+    ]
 
 
 def statuses_of_home(home: HomeState) -> list[WorktreeStatus]:
@@ -239,6 +251,7 @@ def _status_row(reading: WorktreeStatus, several: bool, now: datetime) -> list[s
         safe(known.repo) if several else "",
         styled(safe(known.worktree_name), NAME),
         _owner(known),
+        styled(safe(known.wall or "") if known.is_walled else "", MUTED),
         _branch(known),
         _upstream(reading),
         _trunk(reading),
@@ -322,6 +335,7 @@ def _stacked_facts(reading: WorktreeStatus, now: datetime) -> list[str]:
     if reading.error is not None:
         return lines if reading.known.missing else [*lines, f"? {safe(reading.error)}"]
     lines += [*_distance_lines(reading), *_uncommitted_lines(reading)] or ["✓ clean"]
+    lines += [f"• behind a wall: {reading.known.wall}"] if reading.known.is_walled else []
     lines += [standing(reading.known.pull)] if reading.known.pull is not None else []
     if reading.last_change_path is not None:
         lines.append(f"• {safe(reading.last_change_path)} ({times.age_of(reading.last_change_at, now)} ago)")

@@ -30,7 +30,7 @@ from imi_monitor.model.state_words import (
 )
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
-from imi_monitor.ui.cells import MUTED
+from imi_monitor.ui.cells import MUTED, WALL_SIGNS
 
 SIGNS = {
     ASKS: ("◆", "$agent-asks"),
@@ -159,8 +159,19 @@ def _working(agent: Agent, *, short: bool) -> Content:
 
 
 def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> str:
-    """The claim's owner, else the first agent: `claude-1`, `claude, unclaimed` or where it fits `(claude)`; ` +1` for others."""
+    """The claim's owner, else the first agent: `claude-1`, `claude, unclaimed` or where it fits `(claude)`; ` +1` for others.
+
+    Behind a wall its sign stands before the name: `▢ claude-1`.
+    """
     here = [one for one in agents if not attention.has_ended(one)]
+    level = tree.run.wall if tree.run is not None else next((one.wall for one in here if one.wall in WALL_SIGNS), None)
+    sign = WALL_SIGNS.get(level or "", "")
+    if sign:
+        return f"{sign} {_owner_names(tree, here, width - 2)}"
+    return _owner_names(tree, here, width)
+
+
+def _owner_names(tree: Worktree, here: Sequence[Agent], width: int) -> str:
     if tree.run is not None:
         return safe(tree.run.agent)
     if not here:

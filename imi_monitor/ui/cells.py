@@ -45,6 +45,7 @@ TYPE_GLYPHS = {
     "aiops": "⚙",
     "devops": "⚒",
 }
+WALL_SIGNS = {"write": "▢", "strict": "▩"}  # before the name of an agent behind a wall
 CHANGE_GLYPHS = {
     "created": ("+", "$success"),
     "modified": ("~", "$accent"),

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 from imi_monitor.model import attention
 from imi_monitor.model.agent import WORKING, Agent
+from imi_monitor.model.agent_walls import WALLED
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.state_words import DEAD, INTRUDES, MEANINGS, WORKS
 from imi_monitor.model.state_words import SYNONYMS as OLD_WORDS
@@ -30,6 +31,10 @@ STATES: dict[str, tuple[str, Test]] = {
     "dirty": ("has uncommitted changes", lambda facts, tree: bool(tree.git and tree.git.uncommitted)),
     "clean": ("has no uncommitted changes", lambda facts, tree: bool(tree.git and not tree.git.uncommitted)),
     "claimed": ("has a claim, or one that is unknown", lambda facts, tree: tree.claim is not None),
+    "walled": (
+        "its agent is behind a wall",
+        lambda facts, tree: any(one.wall in WALLED for one in facts.agents_in(tree)),
+    ),
     "unclaimed": ("has no claim", lambda facts, tree: tree.claim is None and tree.run is None),
     "mine": ("you hold its claim", lambda facts, tree: tree.claim is not None and tree.claim.agent == facts.me),
     "stale": ("its holder has sent no heartbeat for long", lambda facts, tree: facts.claim_state(tree) == "stale"),

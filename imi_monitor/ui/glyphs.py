@@ -24,6 +24,8 @@ ASCII_TWINS = str.maketrans(
         "▤": "f",  # of a run, and the next of a contained one
         "▣": "c",
         "▥": "w",  # of a watched one
+        "▢": "W",  # walls
+        "▩": "S",
         "⚙": "%",
         "⚒": "%",
         "◈": "o",

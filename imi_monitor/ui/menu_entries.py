@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from imi_monitor import programs
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.snapshot import Worktree
+from imi_monitor.model.state_words import MEANINGS
 from imi_monitor.model.text import safe
-from imi_monitor.ui import command_conditions, editor, key_hints, themes
+from imi_monitor.ui import agent_cells, cells, command_conditions, editor, key_hints, themes
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.dialogs.menu import Menu, MenuEntry
 from imi_monitor.ui.filters import STATES
@@ -28,6 +29,8 @@ _ROW_MENU = {
     "Worktree": ("Worktrees", "Merge and remove", "Setup"),
 }
 """The headings of a worktree's menu, and the groups of commands below each; another group is its own heading."""
+_KINDS = {"run": "an agent in its run folder", "contained": "an agent in a contained workspace"}
+_LEVELS = {"write": "it changes its worktree and nothing else", "strict": "it also sees nothing of the home folder"}
 NAVIGATION = (
     ("j k ↑ ↓", "Move", "move in the focused panel; also page up, page down, home, end"),
     ("1-5 tab", "Panels", "focus a panel, and show it where there is not enough space for all"),
@@ -56,9 +59,22 @@ def keys_menu(commands: Sequence[Command], why: ReasonAgainst, view: Sequence[Vi
         entries.append(MenuEntry("", group))
         entries += [_entry(command, why, view) for command in listed if command.group == group]
     if not view:
+        entries += [MenuEntry("", "Signs of a row"), *_legend()]
         entries.append(MenuEntry("", "Words of the filter"))
         entries += [MenuEntry(f"is:{word}", f"is:{word}", what, "") for word, (what, _) in STATES.items()]
     return Menu(f"Keys in {view[0].group}" if view else "Keys", entries)
+
+
+def _legend() -> list[MenuEntry]:
+    """What the signs of a row mean: its agent's state, else its type; before the owner the wall."""
+    signs = [(sign, word, MEANINGS.get(word, "")) for word, (sign, _) in agent_cells.SIGNS.items()]
+    signs += [
+        (sign, word, _KINDS.get(word, f"a worktree of the type {word}")) for word, sign in cells.TYPE_GLYPHS.items()
+    ]
+    signs += [
+        (sign, word, f"before the owner: behind a wall, {_LEVELS[word]}") for word, sign in cells.WALL_SIGNS.items()
+    ]
+    return [MenuEntry("", f"{sign} {word}", text) for sign, word, text in signs]
 
 
 def view_key_value(key: ViewKey) -> str:

@@ -84,7 +84,7 @@ def stacked_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, .
     right = state if wide else Content.styled(row.age, cells.MUTED)
     word = cells.CLAIM_WORDS.get(tree.claim.state, "") if tree.claim else ""
     text = agent_cells.owner_text(tree, row.agents, room // 3)
-    owner = f" {text}" if text.startswith("(") else f" ({text}{f', {word[2:]}' if word else ''})"
+    owner = f" {text}" if text.lstrip("▢▩ ").startswith("(") else f" ({text}{f', {word[2:]}' if word else ''})"
     name_room = max(6, room - 3 - right.cell_length - columns.cell_width(owner) - 1)
     name = columns.clip_middle(safe(plan.names.worktree(tree.key)), name_room)
     head = Content("").join(

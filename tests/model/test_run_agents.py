@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from imi_monitor.model import agent as states
-from imi_monitor.model import attention
+from imi_monitor.model import agent_text, attention, snapshot_json
 from imi_monitor.model.agent import Agent, ToolCall
 from imi_monitor.model.agent_text import waits_for
 from imi_monitor.model.run import Run
@@ -28,6 +28,16 @@ def seen(one: Run, state: str, **other: object) -> Agent:
     """The agent of the run as a reader of its program found it."""
     made = sample_agents.agent(one.program, "fix-bug", state, session=one.session or "", source="transcript")
     return replace(made, pid=one.pid, pid_started=one.pid_started, **other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("level", "shown"), [("write", "write"), ("strict", "strict"), (None, "off")])
+def test_an_agent_carries_the_level_of_its_wall(level: str | None, shown: str) -> None:
+    one = replace(sample_runs.WORKS, wall=level)
+    for made in (joined(one), joined(one, seen(one, states.RUNNING))):
+        assert made.wall == shown
+        assert snapshot_json.agent_data(made)["wall"] == shown
+        assert ("wall " in agent_text.table([made], sample_snapshots.NOW)[0]) is (level is not None)
+    assert snapshot_json.agent_data(sample_agents.EDITS)["wall"] is None, "imi did not start it"
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,15 @@ def test_a_wide_terminal_gets_a_table() -> None:
     ]
 
 
+def test_the_wall_around_a_started_agent_is_named_and_none_is_empty() -> None:
+    walled, off = (replace(API, known=replace(API.known, wall=level)) for level in ("write", "off"))
+    head, row = worktree_table.status_table([walled], 140, NOW)
+    assert row[head.index("Wall") :].startswith("write")
+    assert "Wall" not in worktree_table.status_table([off, BUG], 140, NOW)[0]
+    assert "  • behind a wall: write" in worktree_table.status_table([walled], 60, NOW)
+    assert (walled.data()["wall"], off.data()["wall"], BUG.data()["wall"]) == ("write", "off", None)
+
+
 def test_unknown_is_never_zero_or_clean() -> None:
     for width in (None, 200, 60):
         text = "\n".join(worktree_table.status_table([BROKEN], width, NOW))

@@ -97,6 +97,15 @@ def with_runs(world: Snapshot, *runs: Run) -> Snapshot:
     return replace(world, runs=runs, agents=agents, health=health)
 
 
+def walled() -> Snapshot:
+    """The same, with an agent behind a wall in a worktree, and one in a contained workspace."""
+    works, queued = (
+        replace(WORKS, wall="write"),
+        replace(QUEUED, wall="strict", workspace="/tmp/denker_workspace/default"),
+    )
+    return with_runs(sample_snapshots.busy(), queued, ASKS, works, CRASHED, DONE)
+
+
 def started() -> Snapshot:
     """Two agents of the user and five runs: one asks, one works, one waits in the queue, one crashed, one is done."""
     world = sample_agents.with_agents(sample_snapshots.busy(), sample_agents.EDITS, sample_agents.ASKS)

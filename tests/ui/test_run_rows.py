@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 
 from imi_monitor.model.snapshot import Snapshot
@@ -64,6 +65,31 @@ def test_a_run_is_filtered_sorted_and_grouped_like_a_worktree() -> None:
         await wait_until(pilot, lambda: listed_names(app)[-4:] == ["runs:", "1b2c3d4e", "9e8f7a6b", "4d5e6f70"])
 
     show(play, sample_runs.started())
+
+
+@pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 24)])
+def test_the_level_of_a_wall_stands_before_the_owner_at_every_width(size: tuple[int, int]) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: "▢ codex" in screen_text(app))
+        lines = screen_text(app).splitlines()
+        [works] = [line for line in lines if "▢ codex" in line]
+        assert "fix-bug" in works
+        assert any("▩ gemini" in line for line in lines)
+        assert not any("▢" in line or "▩" in line for line in lines if "1b2c3d4e" in line), "it has no wall"
+        app.home.filter_line.set("is:walled")
+        await wait_until(pilot, lambda: sorted(filter(None, listed_names(app))) == ["9e8f7a6b", "fix-bug"])
+        app.home.filter_line.set("")
+        await pilot.press("question_mark")
+        seen = ""
+        for _ in range(40):  # pages of the legend
+            await pilot.press("pagedown")
+            await pilot.pause()
+            seen += screen_text(app)
+            if "▢ write" in seen and "▩ strict" in seen:
+                return
+        pytest.fail("the help has no legend of the signs")
+
+    show(play, sample_runs.walled(), size)
 
 
 def test_what_is_about_a_worktree_is_refused_for_a_run_with_the_reason() -> None:

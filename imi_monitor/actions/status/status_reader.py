@@ -151,17 +151,19 @@ def _run(work: Callable[[], None]) -> None:
 
 
 def _known_targets(context: Context, repository: layout.Repository) -> list[tuple[ListedWorktree, Target]]:
-    from imi_monitor.store import claims
+    from imi_monitor.store import claims, run_walls
 
     repo = context.repo_name(repository) or layout.repository_name(repository)
     held = {claim.worktree_name: claim for claim in claims.list_held(context.connection, repo)}
     without = "unknown" if context.registry_problem is not None else "free"
     pulls = _pull_requests(context, repository)
+    walls = run_walls.list_here(context.connection, repo)
     found = []
     for target in worktree_lookup.list_worktrees(context, repository):
         claim = held.get(target.name)
         state = claims.state(claim) if claim else without
-        found.append((_listed(target, repo, claim.agent_id if claim else None, state, pulls(target)), target))
+        listed = _listed(target, repo, claim.agent_id if claim else None, state, pulls(target))
+        found.append((replace(listed, wall=walls.get(target.name)), target))
     return sorted(found, key=lambda pair: (not pair[0].is_main, pair[0].worktree_name))
 
 

@@ -23,6 +23,8 @@ def test_an_agent_works_behind_a_wall_and_is_stopped_with_all_of_it(world: RunWo
     row = world.wait(ident, "works", "idle", "asks")
     assert (row["sandbox"], row["wall"].split(" ")[0]) == ("write", "bubblewrap")
     assert "ask, write" in world.imi("runs").out
+    levels = {one["worktree_name"]: one["wall"] for one in world.imi("status", "--json").data["worktrees"]}
+    assert levels == {"app": None, "feat-x": "write"}
     launch = json.loads(Path(world.folder(ident).file("launch.json")).read_text())
     assert "bwrap" in " ".join(launch["argv"][:8])
     pids = family(ident)

@@ -1,0 +1,20 @@
+"""The walls around started agents, for the lists that import no more of runs."""
+
+from __future__ import annotations
+
+from imi_monitor import host
+from imi_monitor.model.agent_walls import NO_WALL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+
+def list_here(connection: sqlite3.Connection, repo_name: str) -> dict[str, str]:
+    """The level of the wall of each worktree's newest open run on this machine; NO_WALL of a run without one."""
+    rows = connection.execute(
+        "SELECT worktree_name, coalesce(json_extract(launch, '$.sandbox'), ?) FROM runs WHERE ended_at IS NULL"
+        " AND host = ? AND repo_name = ? AND worktree_name IS NOT NULL ORDER BY seq",
+        (NO_WALL, host.hostname(), repo_name),
+    )
+    return dict(rows.fetchall())
