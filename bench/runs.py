@@ -59,7 +59,7 @@ sys.stdin.readline()
 
 def run() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="imi-bench-") as base:
-        world = _RunWorld(Path(base))
+        world = RunWorld(Path(base))
         try:
             yield from _start_cost(world)
             yield from _line_cost(world)
@@ -70,7 +70,7 @@ def run() -> Iterator[Row]:
             world.end()
 
 
-class _RunWorld:
+class RunWorld:
     """A home of its own, and the script in PATH."""
 
     def __init__(self, base: Path) -> None:
@@ -118,7 +118,7 @@ class _RunWorld:
         return [pid for pid in found if pid != os.getpid()]
 
 
-def _start_cost(world: _RunWorld) -> Iterator[Row]:
+def _start_cost(world: RunWorld) -> Iterator[Row]:
     line = json.dumps({"message": {"content": [{"text": "hi"}]}}).encode() + b"\n"
 
     def bare() -> None:
@@ -146,7 +146,7 @@ def _memory(pid: int, field: str = "VmRSS:") -> float:
     return 0.0
 
 
-def _line_cost(world: _RunWorld) -> Iterator[Row]:
+def _line_cost(world: RunWorld) -> Iterator[Row]:
     """Recording a long output from its beginning, against parsing its lines."""
     connection = db.connect(world.database, create=False)
     row = next(one for one in runs.list_runs(connection))
@@ -181,7 +181,7 @@ def _line_cost(world: _RunWorld) -> Iterator[Row]:
     db.close(connection)
 
 
-def _checkpoint_cost(world: _RunWorld) -> Iterator[Row]:
+def _checkpoint_cost(world: RunWorld) -> Iterator[Row]:
     """A checkpoint of a run that has written fifty files of 100 KB, against the row alone."""
     connection = db.connect(world.database, create=False)
     row = next(one for one in runs.list_runs(connection))
@@ -219,7 +219,7 @@ def _write_call(path: Path) -> tuple[dict[str, object], dict[str, object]]:
     )
 
 
-def _answer_cost(world: _RunWorld) -> Iterator[Row]:
+def _answer_cost(world: RunWorld) -> Iterator[Row]:
     """From the start of `imi answer` to the agent that reads it, against the start of a Python."""
     world.start("ask")
     row = world.rows()[0]
@@ -239,7 +239,7 @@ def _answer_cost(world: _RunWorld) -> Iterator[Row]:
         os.kill(pid, signal.SIGKILL)
 
 
-def _wait_for_question(world: _RunWorld, run: int, ident: str) -> None:
+def _wait_for_question(world: RunWorld, run: int, ident: str) -> None:
     connection = db.connect(world.database, create=False)
     while not any(one.id == ident for one in runs.list_asks(connection, run)):
         time.sleep(0.02)
@@ -257,7 +257,7 @@ def _seconds(act: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _streams(world: _RunWorld) -> Iterator[Row]:
+def _streams(world: RunWorld) -> Iterator[Row]:
     """The follower of many agents that write steadily: its share of a core and its memory."""
     for _ in range(STREAMS):
         world.start("pace")

@@ -297,8 +297,7 @@ class RunIngest:
         """Record what is new of every run; whether there was anything."""
         version = self._follow_open()
         self._look_at_reports()
-        for one in self.followed.values():
-            one.requests.look(self.connection)
+        self.look_at_requests()
         news = [(one, found) for one in self._due() if (found := one.read_news()) is not None]
         if not news:
             return False
@@ -316,6 +315,11 @@ class RunIngest:
             if found.end is not None:
                 run_end.settle(self.connection, one.row, one.reports)
         return True
+
+    def look_at_requests(self) -> None:
+        """Act on what walled agents have asked for."""
+        for one in self.followed.values():
+            one.requests.look(self.connection)
 
     def _look_at_reports(self) -> None:
         """At each call; of many runs once a second."""

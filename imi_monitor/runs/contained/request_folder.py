@@ -101,12 +101,17 @@ class RequestFolder:
         self._is_asked = bool(launch.get("sandbox")) or self._path is not None
         self._allowed = contained.get("deliver_to", []) if isinstance(contained, dict) else []
 
+    @property
+    def folder(self) -> str | None:
+        """Where the agent leaves its requests; None: it has no wall."""
+        return os.path.join(self._row.folder, REQUESTS) if self._is_asked else None
+
     def look(self, connection: sqlite3.Connection) -> None:
         """Act on what was asked since the last look."""
-        if not self._is_asked:
+        if self.folder is None:
             return
         try:
-            folder = os.open(os.path.join(self._row.folder, REQUESTS), os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
+            folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
         except OSError:
             return
         try:
