@@ -43,6 +43,9 @@ class HookInstallation(SettingsInstallation):
             return OLDER if settings_file.read(agent_hooks.script_path()) is not None else PARTLY
         return UNTRUSTED if found == INSTALLED and self.agent.untrusted(self.path) else found
 
+    def is_installed(self) -> bool:
+        return self.state() in (INSTALLED, UNTRUSTED)
+
     def _state_of_hooks(self) -> str:
         present = self._parsed(hook_entries.find_hooks, self._text())
         wanted = {event: set(map(_command, groups)) for event, groups in self.agent.groups().items()}
@@ -66,7 +69,7 @@ class HookInstallation(SettingsInstallation):
         made, insides = self._recorded()
         return self._parsed(lambda it: hook_entries.remove_hooks(it, made, insides), text)
 
-    def content_with_hooks(self, base: bytes | None) -> tuple[bytes, dict[str, Any]]:
+    def content_with(self, base: bytes | None) -> tuple[bytes, dict[str, Any]]:
         """The content with imi's hooks added to `base`, and the record for their removal."""
         if self.is_plugin:
             return agent_hooks.plugin_source(), {}

@@ -48,6 +48,16 @@ class SettingsInstallation:
         """Whether it is installed, as a word for people."""
         raise NotImplementedError
 
+    def is_installed(self) -> bool:
+        return self.state() == INSTALLED
+
+    def refuse_foreign(self) -> None:
+        """Refuse a file in which what is not imi's has imi's name."""
+
+    def content_with(self, base: bytes | None) -> tuple[bytes, dict[str, Any]]:
+        """The content with imi's part added to `base`, and the record for its removal."""
+        raise NotImplementedError
+
     def content_without(self) -> bytes | None:
         """The content without imi's part; None when the file should not exist."""
         if self.data is None:

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 
 from imi_monitor import paths
 from imi_monitor.actions.action import Action, Option, Outcome
-from imi_monitor.actions.hooks import agent_hooks, hooks_action, settings_changes, settings_installation
+from imi_monitor.actions.hooks import (
+    agent_hooks,
+    hooks_action,
+    settings_actions,
+    settings_changes,
+    settings_installation,
+)
 from imi_monitor.actions.hooks.hook_installation import HookInstallation
 from imi_monitor.actions.mcp import mcp_action
 from imi_monitor.actions.setup import layout_action
@@ -48,12 +54,12 @@ class UninstallAction(Action):
         problems: list[str] = []
         for agent, path in _settings_files(context):
             try:
-                results += hooks_action.remove_hooks([HookInstallation(agent, path)], request)
+                results += settings_actions.remove(hooks_action.HOOKS, [HookInstallation(agent, path)], request)
             except ImiError as error:
                 problems.append(f"{agent.cli}: {error.sentence}")
-        for setting in mcp_action.recorded_settings():
+        for setting in mcp_action.TOOLS.recorded():
             try:
-                results += mcp_action.remove_servers([setting], request)
+                results += settings_actions.remove(mcp_action.TOOLS, [setting], request)
             except ImiError as error:
                 problems.append(f"{setting.cli}: {error.sentence}")
         changed = [result for result in results if result["changed"]]
