@@ -1,4 +1,5 @@
-"""Answers to a Claude that imi did not start: the real hook programs, with the events that the real Claude gives them."""
+"""Answers to agents that imi did not start: the real hook programs, with the events that the real programs give them, and a
+daemon of Codex."""
 
 from __future__ import annotations
 
@@ -15,13 +16,16 @@ import pytest
 from textual.pilot import Pilot
 
 from imi_monitor.actions.hooks import agent_hooks
+from imi_monitor.model.errors import Refused
 from imi_monitor.runs import found_questions
 from imi_monitor.sources.agents.agent_reader import ReadContext
+from imi_monitor.sources.agents.codex import thread_questions
 from imi_monitor.sources.agents.hooks.reader import HookReader
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from tests.helpers import Repo, imi, wait_for
 from tests.limits import LIMIT
+from tests.sources.agents.fakes.codex import Server
 from tests.sources.agents.hooks_kit import bash, claude
 from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
 from tests.ui.test_dialogs import opened
@@ -178,6 +182,58 @@ def test_the_hooks_of_a_claude_that_is_gone_leave(found: FoundClaude) -> None:
     found.ask("touch y")
     assert answer_of(old) is None
     is_asked("touch y")
+
+
+THREAD = "01a1f71e-090a-7ac1-8d1e-516d09b10396"
+OTHER = "01a1f71e-41f3-7321-bdd1-d634be758147"
+
+
+@pytest.fixture
+def daemon(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    waits = {"type": "active", "activeFlags": ["waitingOnApproval"]}
+    tree = str(repo.worktree("feat-x").path)
+    threads = {OTHER: {"id": OTHER, "cwd": tree, "status": {"type": "idle"}}}
+    threads[THREAD] = {"id": THREAD, "cwd": tree, "status": waits}
+    server = Server(thread_questions.socket_path(str(tmp_path / "codex")), threads)
+    yield server
+    server.close()
+
+
+def test_a_found_codex_is_answered_by_its_daemon(repo: Repo, daemon: Server) -> None:
+    tree = repo.path.parent / "feat-x"
+    daemon.ask(THREAD, 0, "call_1", "touch x")
+    ran = imi("answer", THREAD[:8], "yes", cwd=tree)
+    assert ran.code == 0 and "asks: permission for Bash touch x → yes" in ran.out, ran.err
+    assert daemon.answers == [{"id": 0, "result": {"decision": "accept"}}]
+    daemon.ask(THREAD, 1, "call_2", "rm y")
+    daemon.ask(THREAD, 2, "call_3", "rm z")
+    first, second = found_questions.list_open()
+    assert [one.question.text for one in (first, second)] == ["permission for Bash rm y", "permission for Bash rm z"]
+    several = imi("answer", "feat-x", "no", cwd=tree)
+    assert several.code == 1 and f"--ask {second.id} (permission for Bash rm z)" in several.err
+    assert imi("answer", "feat-x", "no", "--ask", second.id, cwd=tree).code == 0
+    assert daemon.answers[1:] == [{"id": 2, "result": {"decision": "decline"}}]
+    assert OTHER not in {one.session for one in found_questions.list_open()}
+
+
+def test_an_answer_never_reaches_another_question_of_a_codex(repo: Repo, daemon: Server) -> None:
+    daemon.ask(THREAD, 0, "call_1", "touch x")
+    (asked,) = found_questions.list_open()
+    daemon.questions.clear()  # in Codex's own dialog
+    daemon.ask(THREAD, 0, "call_2", "rm -rf y")  # after the daemon was started again
+    late = imi("answer", THREAD, "yes", "--ask", asked.id, cwd=repo.path)
+    assert late.code == 1 and "too late" in late.err and daemon.answers == []
+    with pytest.raises(Refused, match="too late"):
+        found_questions.send(asked, {"id": 0, "result": {"decision": "accept"}})
+    assert daemon.answers == []
+
+
+@pytest.mark.parametrize("behave", ["no websocket", "no objects", "other names"])
+def test_a_daemon_that_is_not_understood_has_no_questions(daemon: Server, behave: str) -> None:
+    daemon.ask(THREAD, 0, "call_1", "touch x")
+    daemon.behave = behave
+    assert found_questions.list_open() == []
 
 
 def test_a_found_claude_is_answered_from_the_dashboard(repo: Repo, found: FoundClaude) -> None:

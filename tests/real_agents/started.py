@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from imi_monitor import host
+from imi_monitor.runs import launch_folder
 from tests.mux.multiplexer_kit import tmux_server
 from tests.mux.zellij_kit import touch, zellij_session
 from tests.real_agents.programs import CACHE, PROGRAMS, RealProgram, binary
@@ -30,7 +31,7 @@ WAYS = ("task", "tmux", "zellij")
 STARTED = ("claude", "codex", "gemini", "opencode")
 _MOMENTS = {"idle": "[[hi]]", "stream": "[[slow]]", "tool": "[[run]]", "ask": "[[ask]]"}
 _STATES = {"idle": ("idle", "failed"), "stream": ("works",), "tool": ("works",), "ask": ("asks",)}
-_SECONDS = 90.0
+_SECONDS = 180.0
 _OURS = ("TMUX", "ZELLIJ", "CLAUDE", "CODEX", "GEMINI", "OPENCODE", "XDG_", "ANTHROPIC", "OPENAI", "IMI_")
 _OVER = ("completed", "failed", "crashed", "cancelled")
 
@@ -41,6 +42,7 @@ class StartedProgram:
     def __init__(self, tree: Path, cli: str, way: str) -> None:
         self.tree, self.cli, self.way = tree, cli, way
         self.done: list[str] = []
+        self.notes: list[str] = []  # what the table says beside a step
 
     def imi(self, *words: str, may_fail: bool = False) -> Any:
         argv = [sys.executable, "-m", "imi_monitor", *words, "--json"]
@@ -81,7 +83,8 @@ class StartedProgram:
         except (RuntimeError, TimeoutError, AssertionError, OSError, subprocess.SubprocessError) as error:
             self.done.append(f"{name}: NOT ({str(error).strip()[:160] or type(error).__name__})")
         else:
-            self.done.append(f"{name} {time.monotonic() - began:.1f} s")
+            notes, self.notes = self.notes, []
+            self.done.append(f"{name} {time.monotonic() - began:.1f} s{''.join(f' ({one})' for one in notes)}")
         print(f"  {self.cli} {self.way} {self.done[-1]}", flush=True)
 
     def play(self) -> None:
@@ -136,8 +139,11 @@ class StartedProgram:
         assert not family(run), f"{left} {family(run)}"
         again = str(self.imi("resume", run, "--prompt", "[[hi]] again")["id"])
         after = self.wait(again, "idle")
-        # Claude writes its transcript late: without one the work goes on in a new session with the packet
-        assert after["resumed_from"] == run and (after["session"] == before["session"] or moment == "stream")
+        assert after["resumed_from"] == run
+        if after["session"] != before["session"]:  # Claude writes its transcript late, and Gemini refuses some sessions
+            started = launch_folder.folder_of(again)
+            assert "Its task:" in (started.packet() or started.prompt()), "a new session without the packet"
+            self.notes.append(f"a new session after {moment}")
         self.imi("stop", again)
         assert not family(again)
 

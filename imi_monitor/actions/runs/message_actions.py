@@ -32,8 +32,9 @@ class AnswerAction(Action):
     more = (
         "A permission takes yes, no, or a text, which refuses it with that reason where the program takes one. A question"
         " takes one of its choices, its number, or any text. The answer goes to the question shown: with --ask ID to that"
-        " one. An answer that comes too late is refused and never reaches another question. A Claude that imi did not start is"
-        " answered, too, where `imi hooks install` has added the hook for it; NAME is its session or worktree."
+        " one. An answer that comes too late is refused and never reaches another question. A Claude or opencode that imi"
+        " did not start is answered, too, where `imi hooks install` has added the hook for it, and a Codex through its daemon; NAME"
+        " is its session or worktree."
     )
     examples = (("imi answer 1b2c3d4e yes", "allow what the agent asks for"),)
     key = "W"

@@ -337,6 +337,19 @@ def test_the_daemon_shows_an_approval_that_no_file_shows(place: Place) -> None:
 
 
 @linux
+def test_the_question_that_imi_can_answer_is_named_for_the_users_own_daemon(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
+        place.processes = (terminal.as_seen(),)
+        daemon.do(f"new {place.tree} {ID}", "prompt Do it", "ask npm install")
+        assert place.read()[0].facts.ask is None, "found_questions asks another daemon"
+        monkeypatch.setenv("CODEX_HOME", str(place.home))
+        assert place.read()[0].facts.ask == f"codex.{ID}"
+        daemon.do("answer")
+        assert place.read()[0].facts.ask is None
+
+
 def test_notifications_of_the_daemon_are_read_at_a_tick(place: Place) -> None:
     with place.program("app-server", "--listen", "unix://") as daemon, place.program() as terminal:
         place.processes = (terminal.as_seen(),)

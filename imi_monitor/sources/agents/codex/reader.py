@@ -10,6 +10,7 @@ from dataclasses import replace
 from imi_monitor.model.agent import COMPLETED, RESTING, RUNNING, WAITING, Evidence
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import AgentProgram, AgentReader, ReadContext, Sighting
+from imi_monitor.sources.agents.codex import thread_questions
 from imi_monitor.sources.agents.codex.daemon import CodexDaemon, DaemonStatus
 from imi_monitor.sources.agents.codex.record_types import ThreadContext
 from imi_monitor.sources.agents.codex.session import (
@@ -108,7 +109,7 @@ class CodexReader:
             self._daemon.close()
             self._home, self.threads, self._heads = home, {}, {}
             self._locks = ThreadLocks(os.path.join(home, "thread-writer-locks"))
-            self._daemon = CodexDaemon(os.path.join(home, "app-server-control", "app-server-control.sock"))
+            self._daemon = CodexDaemon(thread_questions.socket_path(home))
             self._log, self._unprompted = ThreadLog(home), UnpromptedTerminals(home)
         if context.roots != self._roots:
             self._roots, self._places = context.roots, {}
@@ -263,6 +264,7 @@ class CodexReader:
             parent=thread.reducer.context.parent,
             subagents=sum(one.reducer.working for one in helpers) if helpers else None,
             format_note=facts.format_note or self._daemon.note,
+            ask=self._question(thread, helpers),
         )
         return Sighting(
             cli=self.cli,
@@ -278,6 +280,15 @@ class CodexReader:
             process_began=process.began,
             tied=process.tied,
         )
+
+    def _question(self, thread: CodexThread, helpers: Sequence[CodexThread]) -> str | None:
+        """The id of the question that imi can answer: of a thread of the user's own daemon, or of a subagent of it."""
+        asking = (
+            one.id for one in (thread, *helpers) if (found := self._daemon.statuses.get(one.id)) and found.waits_for
+        )
+        first = next(asking, None)
+        mine = first is not None and self._daemon.path == thread_questions.socket_path()
+        return thread_questions.id_of(first) if mine and first is not None else None
 
     def _helpers(
         self, threads: Iterable[CodexThread], processes: Mapping[str, ThreadProcess]

@@ -419,6 +419,8 @@ class Server:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self.threads, self.behave = threads, behave
         self.asked: list[str] = []
+        self.questions: dict[str, list[dict[str, Any]]] = {}  # of each thread: the open requests to its clients
+        self.answers: list[dict[str, Any]] = []
         self.links: list[socket.socket] = []
         self.socket = socket.socket(socket.AF_UNIX)
         self.folder = tempfile.mkdtemp(prefix="imi-fake-", dir="/tmp")  # a socket's address must be short
@@ -471,6 +473,9 @@ class Server:
                 self._answer(link, json.loads(_read_frame(file.read)))
 
     def _answer(self, link: socket.socket, asked: dict[str, Any]) -> None:
+        if "method" not in asked:
+            self._close_question(asked)
+            return
         self.asked.append(asked["method"])
         if "id" not in asked or self.behave == "silent":
             return
@@ -488,13 +493,32 @@ class Server:
             link.sendall(data_end[3:])
         else:
             link.sendall(_frame(data))
+        if asked["method"] == "thread/resume":
+            for one in self.questions.get(asked["params"]["threadId"], ()):
+                link.sendall(_frame(json.dumps(one).encode()))
+
+    def _close_question(self, answer: dict[str, Any]) -> None:
+        self.answers.append(answer)
+        for thread, open_now in self.questions.items():
+            if any(one["id"] == answer["id"] for one in open_now):
+                self.questions[thread] = [one for one in open_now if one["id"] != answer["id"]]
+                self.tell_all(
+                    {"method": "serverRequest/resolved", "params": {"threadId": thread, "requestId": answer["id"]}}
+                )
+
+    def ask(self, thread: str, number: int, item: str, command: str) -> None:
+        """Ask all clients whether a command may run, and those that resume the thread later."""
+        params = {"threadId": thread, "turnId": "t", "itemId": item, "command": f"/bin/bash -lc '{command}'"}
+        one = {"id": number, "method": "item/commandExecution/requestApproval", "params": params}
+        self.questions.setdefault(thread, []).append(one)
+        self.tell_all(one)
 
     def _result(self, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize":
             return {"userAgent": "fake", "codexHome": "", "platformFamily": "unix", "platformOs": "linux"}
         if method == "thread/loaded/list":
             return {"threads": []} if self.behave == "other names" else {"data": list(self.threads), "nextCursor": None}
-        if method == "thread/read":
+        if method in ("thread/read", "thread/resume"):
             thread = self.threads.get(params.get("threadId", ""))
             return {"thread": thread} if thread else None
         return None
