@@ -25,6 +25,12 @@ from imi_monitor.model.agent_walls import NO_WALL, WALLED
 from imi_monitor.model.styled_text import ERROR, MUTED, NAME, join, styled
 from imi_monitor.model.text import count, safe
 
+_HOOKED = "no hook of it waits for an answer (`imi hooks install {}`)"
+_NO_ANSWER = {
+    "claude": _HOOKED.format("claude"),
+    "opencode": _HOOKED.format("opencode"),
+    "codex": "it has no daemon of Codex",
+}
 _CONFIDENCE = {LIKELY: "likely", GUESS: "a guess"}
 
 
@@ -64,6 +70,14 @@ def _activity(agent: Agent, limit: int) -> str:
     if agent.state in (RUNNING, PLANNING) and not truth.ended and (tool or agent.state == PLANNING):
         return tool if agent.state == RUNNING else f"{word}: " + " · ".join(filter(None, (PLANNING, tool)))
     return f"{word}: {detail}" if detail else word
+
+
+def not_started(name: str, cli: str = "", *, asked: bool = False) -> str:
+    """Why imi does nothing with an agent that it did not start; `asked`: why it gives its question no answer."""
+    if asked:
+        why = _NO_ANSWER.get(cli, "its program takes no answers from outside")
+        return f"enter goes to its own screen: imi did not start {safe(name, 60)}, and {why}"
+    return f"{safe(name, 60)} was not started by imi: enter goes to its own screen"
 
 
 def waits_for(truth: Truth, *, tool_first: bool = False) -> str:

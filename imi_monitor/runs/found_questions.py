@@ -85,7 +85,8 @@ def _made_of_thread(one: ThreadQuestion) -> FoundQuestion | None:
 
 
 def _made(one: WaitingHook) -> FoundQuestion | None:
-    record: Message = {"ask": one.id, "hook": one.payload}
+    given = one.payload.get("record")  # of a program whose plugin passes on what its server says
+    record: Message = given if isinstance(given, dict) else {"ask": one.id, "hook": one.payload}
     reader = providers.by_name(one.record.cli).reader(WINDOW)
     reader.add_record(record, 0, one.record.at)
     question = next(iter(reader.asks.values()), None)

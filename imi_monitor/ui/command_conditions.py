@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from imi_monitor import programs
-from imi_monitor.model import attention
+from imi_monitor.model import agent_text, attention, state_words
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.run import Run
 from imi_monitor.model.snapshot import Worktree
@@ -69,13 +69,16 @@ def _run(facts: SnapshotFacts, tree: Worktree) -> str:
         return f"{_run_name(tree)} is over ({tree.run.shown}): `imi resume` takes its session up again"
     found = next((one for one in facts.agents_in(tree) if not attention.has_ended(one)), None)
     if found is not None:
-        return f"{safe(found.name, 60)} was not started by imi: enter goes to its own screen"
+        return agent_text.not_started(found.name)
     return f"imi has started no agent that runs in {_name(tree)}: `imi start` starts one"
 
 
 def _question(facts: SnapshotFacts, tree: Worktree) -> str:
-    asks = any(one.facts.ask is not None for one in facts.agents_in(tree))
-    return "" if asks else _run(facts, tree)
+    agents = facts.agents_in(tree)
+    if any(one.facts.ask is not None for one in agents):
+        return ""
+    asking = next((one for one in agents if one.run is None and attention.standing(one) == state_words.ASKS), None)
+    return agent_text.not_started(asking.name, asking.cli, asked=True) if asking is not None else _run(facts, tree)
 
 
 def _session(_facts: SnapshotFacts, _tree: Worktree) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,16 +16,20 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from imi_monitor import host
+from imi_monitor.actions.context import Context
 from imi_monitor.actions.hooks import agent_hooks
+from imi_monitor.model import times
 from imi_monitor.model.errors import Refused
 from imi_monitor.runs import found_questions
 from imi_monitor.sources.agents.agent_reader import ReadContext
 from imi_monitor.sources.agents.codex import thread_questions
 from imi_monitor.sources.agents.hooks.reader import HookReader
+from imi_monitor.store import db
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from tests.helpers import Repo, imi, wait_for
-from tests.limits import LIMIT
+from tests.limits import LIMIT, read_line
 from tests.sources.agents.fakes.codex import Server
 from tests.sources.agents.hooks_kit import bash, claude
 from tests.ui.pilot_kit import run_dashboard, screen_text, wait_until
@@ -184,6 +189,97 @@ def test_the_hooks_of_a_claude_that_is_gone_leave(found: FoundClaude) -> None:
     is_asked("touch y")
 
 
+@pytest.fixture
+def opencode(repo: Repo, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A Node that loads the installed plugin as opencode does: input lines are events, output lines are posted answers."""
+    if shutil.which("node") is None:
+        pytest.skip("no node")
+    (Path(os.environ["HOME"]) / ".config" / "opencode").mkdir(parents=True)
+    assert imi("hooks", "install", "opencode").code == 0
+    shutil.copy(Path(os.environ["HOME"], ".config/opencode/plugin/imi-hooks.js"), tmp_path / "plugin.mjs")
+    tree = repo.worktree("feat-x").path
+    (tmp_path / "drive.mjs").write_text("""
+        import { createInterface } from "node:readline"
+        import { ImiHooks } from "./plugin.mjs"
+        const client = { _client: { post: async (given) => console.log(JSON.stringify(given)) } }
+        const it = await ImiHooks({ directory: process.cwd(), worktree: process.cwd(), client })
+        for await (const line of createInterface({ input: process.stdin })) await it.event({ event: JSON.parse(line) })
+        process.exit(0)
+    """)
+    made = subprocess.Popen(
+        ["node", str(tmp_path / "drive.mjs")], cwd=tree, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    yield made
+    made.kill()
+    made.wait(LIMIT)
+    for pipe in (made.stdin, made.stdout):
+        assert pipe is not None
+        pipe.close()
+
+
+def tell(opencode: subprocess.Popen[str], kind: str, **about: Any) -> None:
+    assert opencode.stdin is not None
+    opencode.stdin.write(json.dumps({"type": kind, "properties": {"sessionID": "ses_1", **about}}) + "\n")
+    opencode.stdin.flush()
+
+
+def ask_permission(opencode: subprocess.Popen[str], ident: str, command: str) -> None:
+    tell(opencode, "permission.asked", id=ident, permission="bash", metadata={"command": command, "other": [1]})
+
+
+def test_a_found_opencode_is_answered_through_its_plugin(repo: Repo, opencode: subprocess.Popen[str]) -> None:
+    tree = repo.path.parent / "feat-x"
+    ask_permission(opencode, "per_1", "touch x")
+    wait_for(lambda: [one.question.text for one in found_questions.list_open()] == ["permission for bash touch x"])
+    ran = imi("answer", "feat-x", "yes", cwd=tree)
+    assert ran.code == 0, ran.err
+    assert opencode.stdout is not None
+    posted = json.loads(read_line(opencode.stdout))
+    assert (posted["url"], posted["body"]) == ("/permission/per_1/reply", {"reply": "once"})
+    tell(opencode, "permission.replied", requestID="per_1", reply="once")
+    options = [{"label": "SQLite"}, {"label": "PostgreSQL"}]
+    tell(opencode, "question.asked", id="que_1", questions=[{"question": "Which?", "options": options}])
+    wait_for(lambda: [one.question.text for one in found_questions.list_open()] == ["question: Which?"])
+    assert imi("answer", "ses_1", "2", cwd=tree).code == 0
+    posted = json.loads(read_line(opencode.stdout))
+    assert (posted["url"], posted["body"]) == ("/question/que_1/reply", {"answers": [["PostgreSQL"]]})
+
+
+def test_a_question_that_opencode_closes_itself_is_closed(repo: Repo, opencode: subprocess.Popen[str]) -> None:
+    ask_permission(opencode, "per_1", "touch x")
+    wait_for(found_questions.list_open)
+    (asked,) = found_questions.list_open()
+    tell(opencode, "permission.replied", requestID="per_1", reply="once")
+    wait_for(lambda: left_files() == [])
+    ask_permission(opencode, "per_2", "rm -rf y")
+    wait_for(found_questions.list_open)
+    late = imi("answer", "ses_1", "yes", "--ask", asked.id, cwd=repo.path)
+    assert late.code == 1 and "too late" in late.err
+    tell(opencode, "session.status", status={"type": "busy"})
+    tell(opencode, "session.status", status={"type": "idle"})  # interrupted: it does not say so of the question
+    wait_for(lambda: left_files() == [])
+    ask_permission(opencode, "per_3", "touch z")
+    wait_for(found_questions.list_open)
+    assert opencode.stdin is not None
+    opencode.stdin.close()
+    opencode.wait(LIMIT)
+    wait_for(lambda: left_files() == [])
+
+
+def test_a_monitor_names_the_question_of_an_opencode(repo: Repo, opencode: subprocess.Popen[str]) -> None:
+    reader, tree = HookReader(), str(repo.path.parent / "feat-x")
+
+    def ask() -> str | None:
+        context = ReadContext(time.time(), os.environ["HOME"], os.environ, (tree,))
+        return next((one.facts.ask for one in reader.read(context, None)), None)
+
+    ask_permission(opencode, "per_1", "touch x")
+    wait_for(lambda: ask() is not None)
+    assert ask() == found_questions.list_open()[0].id
+    tell(opencode, "permission.replied", requestID="per_1", reply="reject")
+    wait_for(lambda: ask() is None)
+
+
 THREAD = "01a1f71e-090a-7ac1-8d1e-516d09b10396"
 OTHER = "01a1f71e-41f3-7321-bdd1-d634be758147"
 
@@ -259,3 +355,24 @@ def test_a_found_claude_is_answered_from_the_dashboard(repo: Repo, found: FoundC
         assert answer_of(second)["decision"]["behavior"] == "deny"
 
     run_dashboard(repo, play)
+
+
+@pytest.mark.parametrize(
+    ("cli", "why"), [("claude", "imi hooks install claude"), ("codex", "it has no daemon"), ("gemini", "takes no")]
+)
+def test_an_agent_without_a_way_is_named_with_the_reason(repo: Repo, cli: str, why: str) -> None:
+    me, now = host.identify_process(os.getpid()), times.stamp()
+    put = (
+        "INSERT INTO sessions (id, host, cli, agent_id, status, status_at, seen_at, created_at, updated_at, boot, pid,"
+        f" pid_started) VALUES ({', '.join('?' * 12)})"
+    )
+    of = (f"{cli}:{SESSION}", host.hostname(), cli, f"{cli}-7", "waiting_for_input")
+    with Context(str(repo.path)) as context:
+        db.transact(
+            context.connection, lambda file: file.execute(put, (*of, now, now, now, now, me.boot, me.pid, me.started))
+        )
+    for name in (f"{cli}-7", SESSION[:8]):
+        refused = imi("answer", name, "yes", cwd=repo.path)
+        assert (
+            refused.code == 1 and why in refused.err and "enter in the dashboard goes to its own screen" in refused.err
+        )

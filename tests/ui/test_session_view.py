@@ -49,7 +49,12 @@ def test_an_observed_session_is_followed_and_shown_in_parts(tmp_path: Path) -> N
         await pilot.press("1", "slash", *"retry", "enter")
         await wait_until(pilot, lambda: "2. one retry" in screen_text(app) and "startup" not in screen_text(app))
         await pilot.press("escape", "W")
-        await wait_until(pilot, lambda: any("was not started by imi" in str(one.message) for one in app._notifications))
+        await wait_until(
+            pilot,
+            lambda: any(
+                "imi did not start claude-1, and no hook of it waits" in str(one.message) for one in app._notifications
+            ),
+        )
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
 

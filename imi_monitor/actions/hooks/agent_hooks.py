@@ -2,7 +2,7 @@
 
 Only events of the installed version: an unknown one opens a warning dialog at every start of Claude. The handlers are
 synchronous: each costs 3 ms, and keeping their order keeps a question before its answer. Only the one for answers waits, which
-Claude runs beside its own dialog.
+Claude runs beside its own dialog, and opencode's plugin without waiting for it.
 """
 
 from __future__ import annotations
@@ -266,7 +266,10 @@ def plugin_source() -> bytes:
     import json
 
     with open(os.path.join(_HERE, "opencode_plugin.js"), encoding="utf-8") as file:
-        return file.read().replace('"@PROGRAM@"', json.dumps(script_path())).encode()
+        text = file.read()
+    for mark, name in (("@PROGRAM@", EVENTS), ("@ANSWERS@", ANSWERS)):
+        text = text.replace(f'"{mark}"', json.dumps(script_path(name)))
+    return text.encode()
 
 
 def are_scripts_current() -> bool:

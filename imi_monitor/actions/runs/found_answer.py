@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 
+from imi_monitor import host
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import KeyChoice
 from imi_monitor.git import layout
-from imi_monitor.model import names
+from imi_monitor.model import agent_text, names
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.run import NO, YES
 from imi_monitor.model.text import safe
 from imi_monitor.runs import found_questions, providers
 from imi_monitor.store import db, sessions
+from imi_monitor.store.sessions import SessionFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +49,16 @@ def _is_meant(context: Context, asked: FoundQuestion, name: str, worktrees: list
         return True
     place = layout.discover(asked.cwd) if asked.cwd else None
     return place is not None and place.path is not None and os.path.basename(place.path) in worktrees
+
+
+def refuse_unanswered(context: Context, name: str | None) -> None:
+    """Refuse an agent that works, was not started by imi, and asks nothing that imi can answer."""
+    named = db.read(context.connection, sessions.find_by_prefix, name) if name else []
+    named += db.read(context.connection, sessions.find, SessionFilter(agent=name), 5) if name else []
+    for one in named:
+        if one.ended_at is None and host.is_alive(one.host, one.boot, one.pid, one.pid_started):
+            text = agent_text.not_started(str(name), one.cli, asked=True)
+            raise Refused(text.replace("enter", "enter in the dashboard", 1), code="no-question")
 
 
 def choices(asked: FoundQuestion) -> tuple[KeyChoice, ...]:

@@ -33,8 +33,8 @@ class AnswerAction(Action):
         "A permission takes yes, no, or a text, which refuses it with that reason where the program takes one. A question"
         " takes one of its choices, its number, or any text. The answer goes to the question shown: with --ask ID to that"
         " one. An answer that comes too late is refused and never reaches another question. A Claude or opencode that imi"
-        " did not start is answered, too, where `imi hooks install` has added the hook for it, and a Codex through its daemon; NAME"
-        " is its session or worktree."
+        " did not start is answered, too, where `imi hooks install` has added the hook for it, and a Codex through its daemon;"
+        " NAME is its session or worktree."
     )
     examples = (("imi answer 1b2c3d4e yes", "allow what the agent asks for"),)
     key = "W"
@@ -167,6 +167,7 @@ def _find_question(context: Context, request: Request) -> tuple[RunRow, AskRow] 
     except Refused:
         found = found_answer.find(context, name, None) if ident is None else None
         if found is None:
+            found_answer.refuse_unanswered(context, name)
             raise
         return found
 

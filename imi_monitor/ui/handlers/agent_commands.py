@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from imi_monitor.model import attention, state_words
+from imi_monitor.model import agent_text, attention, state_words
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Worktree
-from imi_monitor.model.text import count, safe
+from imi_monitor.model.text import count
 from imi_monitor.ui.command_conditions import reason_watched
 from imi_monitor.ui.panels.agents_panel import agent_of_row
 from imi_monitor.ui.panels.worktrees_panel import row_key
@@ -118,8 +118,12 @@ class AgentCommands:
             self._app.action_commands.open(verb, [], values={"name": agent.run[:8]})
             return
         if run is None:
-            name = safe(agent.name, 60) if agent is not None else "it"
-            self._app.say(f"{name} was not started by imi: enter goes to its own screen", bad=True)
+            self._app.say(
+                agent_text.not_started(agent.name, agent.cli, asked=verb == "answer")
+                if agent is not None
+                else "no agent is chosen",
+                bad=True,
+            )
             return
         asked: dict[str, object] = {"ask": run.question.id} if verb == "answer" and run.question is not None else {}
         self._app.action_commands.open(verb, [], values={"name": run.short, **asked})

@@ -22,7 +22,7 @@ from imi_monitor.actions.action import KeyChoice
 from imi_monitor.actions.history import session_timeline
 from imi_monitor.actions.history.session_timeline import TimelineLine
 from imi_monitor.actions.runs import message_actions
-from imi_monitor.model import attention, columns, state_words, times
+from imi_monitor.model import agent_text, attention, columns, state_words, times
 from imi_monitor.model.agent import Agent
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.session_record import session_id
@@ -163,6 +163,9 @@ class PeekView(SingleAgentView, ModalScreen[None]):
             yield ListRow("waits", (waits.truncate(width, ellipsis=True),))
             if self._asked is not None and self._asked == self._offered[0]:
                 yield ListRow("answers", (_answers(self._offered[1]).truncate(width, ellipsis=True),))
+            elif self._asked is None and agent.run is None:
+                why = Content.styled(f"{agent_text.not_started(agent.name, agent.cli, asked=True)}", MUTED)
+                yield ListRow("answers", (why.truncate(width, ellipsis=True),))
 
     @property
     def _asked(self) -> str | None:

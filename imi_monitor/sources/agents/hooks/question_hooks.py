@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from imi_monitor import paths
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.hooks import records
-from imi_monitor.sources.agents.hooks.records import ASKS, HookRecord
+from imi_monitor.sources.agents.hooks.records import ASKS, NOTIFICATION, HookRecord
 from imi_monitor.sources.agents.hooks.reducer import HookReducer
 
 FOLDER = "asks"
@@ -101,7 +101,7 @@ def match(waiting: Iterable[WaitingHook], reducer: HookReducer, seen: Iterable[H
 
     `seen`: the records of the session. A hook whose event is not among them yet is too young to be judged.
     """
-    asked = [one for one in seen if one.kind == ASKS and one.ask is None]
+    asked = [one for one in seen if one.kind == ASKS and one.ask != NOTIFICATION]
     open_now = {one.name for one in reducer.asks.values()}
     found: list[WaitingHook] = []
     for one in waiting:
@@ -137,6 +137,8 @@ def _later(one: WaitingHook) -> Iterator[HookRecord]:
 
 def _is_same(one: HookRecord, other: HookRecord) -> bool:
     """Whether both hooks were given the same event."""
+    if one.ask is not None or other.ask is not None:
+        return one.ask == other.ask
     tools = one.tool.name if one.tool else None, other.tool.name if other.tool else None
     near = abs(one.ns - other.ns) < _AT_ONCE
     return near and tools[0] == tools[1] and (one.helper, one.inputs) == (other.helper, other.inputs)

@@ -34,6 +34,7 @@ _TARGETS: Final = (
 _PATHS: Final = frozenset(_TARGETS[:5])
 _WRITES: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "write", "edit"})
 
+NOTIFICATION: Final = "notification"  # the id of a question that only a notification shows
 STOPPED: Final = "imi:stopped"  # of imi itself, for an event that fires no hook: the user stopped the turn
 
 # The kind of a record: what it changes in the state of its session.
@@ -270,7 +271,7 @@ def _question_text(payload: Mapping[str, Any]) -> str:
 def _notification(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
     what = payload.get("notification_type")
     if what in ("permission_prompt", "worker_permission_prompt", "elicitation_dialog", "agent_needs_input"):
-        return replace(raw, kind=ASKS, text=fields.text(payload.get("message"), 300) or "an answer", ask="notification")
+        return replace(raw, kind=ASKS, text=fields.text(payload.get("message"), 300) or "an answer", ask=NOTIFICATION)
     return replace(raw, kind=IDLE) if what == "idle_prompt" else raw
 
 
@@ -364,6 +365,9 @@ _OPENCODE_KINDS: Final = {
     "session.deleted": ENDED,
     "permission.asked": ASKS,
     "permission.replied": ANSWERED,
+    "question.asked": ASKS,
+    "question.replied": ANSWERED,
+    "question.rejected": ANSWERED,
     "tool.before": BEFORE,
     "tool.after": AFTER,
 }
@@ -382,6 +386,8 @@ def _opencode(raw: HookRecord, payload: Mapping[str, Any]) -> HookRecord:
         return replace(made, kind=CANCELLED, text="stopped by a person")
     if made.kind == AFTER:
         return replace(made, ok=True, files=_written_files(made, payload.get("tool_input")))
+    if made.event == "question.asked":
+        return replace(made, text=f"question: {made.text or '?'}")
     if made.kind == ASKS:
         return replace(made, text=f"permission for {made.tool or made.text or '?'}")
     return made

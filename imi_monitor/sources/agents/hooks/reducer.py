@@ -156,7 +156,7 @@ class HookReducer:
         self.calls[key] = record
 
     def _ask(self, record: HookRecord) -> None:
-        if record.ask == "notification":
+        if record.ask == kinds.NOTIFICATION:
             if self.asks:  # a notification follows its permission by seconds
                 return
             key = record.ask
@@ -180,7 +180,7 @@ class HookReducer:
         if key is None or key not in self.calls:
             call = None if key is not None else self.call_of(record)
             key = _key(call) if call is not None else key
-        self.asks.pop("notification", None)
+        self.asks.pop(kinds.NOTIFICATION, None)
         for name in [name for name, one in self.asks.items() if name == key or _same(one, record)]:
             del self.asks[name]
         return self.calls.pop(key, None) if key is not None else None
@@ -310,7 +310,7 @@ def events_of(record: HookRecord, asked_for: HookRecord | None = None) -> list[A
             return [_event(record, "started", f"hook-{record.ns}:started")]
         case kinds.ENDED:
             return [_event(record, "ended", f"hook-{record.ns}:ended")]
-        case kinds.ASKS if record.ask != "notification":
+        case kinds.ASKS if record.ask != kinds.NOTIFICATION:
             return [_event(record, "waits", f"{record.ask or call}:waits")]
         case kinds.ANSWERED:
             return [_event(record, "answered", f"{record.ask or call}:answered")]
