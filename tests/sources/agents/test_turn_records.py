@@ -152,13 +152,13 @@ def test_broken_records_are_nothing(claude: Records) -> None:
 
 
 def test_a_long_transcript_is_read_from_its_end(claude: Records) -> None:
-    for number in range(200):
-        result(claude, number - 100, claude.tree / f"{number}.txt", "x" * 50)
+    for number in range(1000):
+        result(claude, number - 990, claude.tree / f"{number}.txt", "x" * 50)
     lines = turn_records.lines_since(str(claude.path), BEGAN, first=2000)
-    assert 100 <= len(lines) < 200 and b"99.txt" in b"".join(lines) and b"199.txt" in lines[-1]
-    assert len(turn_records.lines_since(str(claude.path), BEGAN - 1000, first=2000)) == 200
+    assert 10 <= len(lines) < 500 and b"989.txt" in b"".join(lines) and b"999.txt" in lines[-1]
+    assert len(turn_records.lines_since(str(claude.path), BEGAN - 2000, first=2000)) == 1000
     found = claude.found()
-    assert len(found) == 100 and "99.txt" not in found and "100.txt" in found
+    assert len(found) == 10 and "989.txt" not in found and "990.txt" in found
 
 
 def test_other_programs_record_no_contents(claude: Records) -> None:
