@@ -12,6 +12,7 @@ from bench.ui import SECONDS, TREES, Pane, wait_until_calm
 from bench.worlds import World, build
 
 _REST = 0.3  # percent of a core
+_SETTLE = 15.0  # seconds after the last count
 _KEYS = (b"s", b"r")  # sort, by what is unread
 _WRITES = 10
 _COUNTED = b"unread"  # the heading of the column
@@ -27,17 +28,23 @@ def run() -> Iterator[Row]:
         with Pane([IMI, "monitor"], world.main) as pane:
             pane.first(b"feat-0")
             wait_until_calm(pane)
+            time.sleep(_SETTLE)
             yield Row(f"at rest, {TREES} changed worktrees, no column", _share(pane), "%", budget=_REST)
             yield from _column(pane)
             yield from _work(pane, world)
 
 
 def _change(world: World, tree: str) -> None:
-    """Two hunks in a tracked file, one in another, and a new file."""
+    """Two hunks in a tracked file, one in another, and a new file, an hour ago: younger ages count seconds on the screen."""
     first, second = world.files[0], world.files[1]
-    _write(tree, first, "# changed\n" + "x = 1\n" * 20 + "y = 2\n")
-    _write(tree, second, f"# {second}\n" + "x = 2\n" * 20)
-    _write(tree, "new.py", "x = 1\n")
+    hour_ago = time.time() - 3600
+    for name, text in (
+        (first, "# changed\n" + "x = 1\n" * 20 + "y = 2\n"),
+        (second, f"# {second}\n" + "x = 2\n" * 20),
+        ("new.py", "x = 1\n"),
+    ):
+        _write(tree, name, text)
+        os.utime(os.path.join(tree, name), (hour_ago, hour_ago))
 
 
 def _column(pane: Pane) -> Iterator[Row]:
@@ -49,6 +56,7 @@ def _column(pane: Pane) -> Iterator[Row]:
     wait_until_calm(pane)
     yield Row("unread column: until all are counted", time.perf_counter() - started, "s")
     yield Row("unread column: CPU to count all", pane.cpu() - cpu, "s")
+    time.sleep(_SETTLE)
     yield Row("unread column: at rest", _share(pane), "%", budget=_REST)
 
 

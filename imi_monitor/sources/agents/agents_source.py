@@ -14,9 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from imi_monitor.model.snapshot import Key
-from imi_monitor.sources.agents import all_readers, process_scanner
+from imi_monitor.sources.agents import all_readers, foreign_files, process_scanner
 from imi_monitor.sources.agents.agent_poll import SCAN_EVERY, TICK, AgentPoll
 from imi_monitor.sources.agents.agent_reader import AgentReader, ScanProcesses
+from imi_monitor.sources.agents.foreign_files import FileStamp
 from imi_monitor.sources.agents.registry_names import RegistryNames
 from imi_monitor.sources.agents.sighting_merge import SeenAgent
 from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot, WatchSink
@@ -63,6 +64,7 @@ class AgentsSource(Source):
         self._gathering: asyncio.TimerHandle | None = None
         self._polled_at = float("-inf")  # by the loop's clock
         self._touched: set[str] | None = None  # None: anything may have changed
+        self._logs: dict[str, FileStamp | None] = {}  # of SQLite databases, as they were last written
         self._paths: dict[str, Key] = {}  # the worktrees by the paths of the roster
         self._paths_changed = False
         self._roots: dict[str, Key] = {}  # the worktrees by their real paths
@@ -167,14 +169,27 @@ class AgentsSource(Source):
     # -- file events --------------------------------------------------------------------------------------------------
 
     def events(self, batch: Sequence[FileEvent]) -> None:
+        written = [one for one in batch if self._was_written(one.path)]
+        if not written:
+            return
         if self._touched is not None:
-            self._touched.update([one.path for one in batch])
+            self._touched.update([one.path for one in written])
         loop = asyncio.get_running_loop()
-        due = poll_due(batch, loop.time(), self._polled_at)
+        due = poll_due(written, loop.time(), self._polled_at)
         if self._gathering is not None and due < self._gathering.when():
             self._end_gathering()
         if self._gathering is None:
             self._gathering = loop.call_at(due, self._timer.wake)
+
+    def _was_written(self, path: str) -> bool:
+        """False for what the readers' own reading does: they open the log of a database, and its index, as a writer does."""
+        if path.endswith("-shm"):
+            return False
+        if not path.endswith("-wal"):
+            return True
+        before, now = self._logs.get(path), foreign_files.stamp_of(path)
+        self._logs[path] = now
+        return now is None or now != before
 
     def _end_gathering(self) -> None:
         if self._gathering is not None:

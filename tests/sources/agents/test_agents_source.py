@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from imi_monitor import host
 from imi_monitor.model import times
 from imi_monitor.model.agent import AgentEvent, Evidence
 from imi_monitor.model.snapshot import Key
+from imi_monitor.sources.agents import foreign_db
 from imi_monitor.sources.agents.agent_reader import AgentProcess, ReadContext, Sighting
 from imi_monitor.sources.agents.agents_source import AgentsSource, poll_due
 from imi_monitor.sources.agents.sighting_merge import SeenAgent
@@ -251,6 +254,35 @@ def test_a_process_that_is_stopped_is_suspended_until_it_is_continued(tmp_path: 
     finally:
         child.kill()
         child.wait(LIMIT)
+
+
+class OneDatabase(OneFile):
+    """A program whose agent is a row of a database with a log."""
+
+    def read(self, world: ReadContext, touched: frozenset[str] | None) -> Sequence[Sighting]:
+        self.looks.append(touched)
+        ((cwd, state),) = (row.values() for row in foreign_db.rows(str(self.path), "select cwd, state from agents"))
+        evidence = Evidence("transcript", str(state), times.stamp(), "the database says so")
+        return [Sighting("fake", "s1", str(cwd), evidence=(evidence,))]
+
+
+def test_reading_a_database_is_no_change_of_it(tmp_path: Path, records: Path) -> None:
+    """Each read opens and closes its log as a writer does; without care each read is the reason of the next one."""
+    reader = OneDatabase(records.with_name("agents.db"))
+    with contextlib.closing(sqlite3.connect(reader.path, isolation_level=None)) as made:
+        made.execute("pragma journal_mode = wal")
+        made.execute("create table agents (cwd text, state text)")
+        made.execute("insert into agents values (?, 'running')", (f"{tmp_path}/feat-b",))
+
+        async def work(source: AgentsSource, notes: Notes) -> None:
+            await notes.until(lambda: len(reader.looks) >= 5)
+            reasons = [look for look in reader.looks[1:] if look]
+            assert len(reasons) <= 1, "nothing wrote: beside the first event all polls are those of the clock"
+            made.execute("update agents set state = 'completed'")
+            await notes.until(lambda: notes.agents and notes.agents[0].state == "completed")
+            assert any(look and f"{reader.path}-wal" in look for look in reader.looks)
+
+        play(tmp_path, [reader], work)
 
 
 def test_without_worktrees_there_are_no_agents(tmp_path: Path, records: Path) -> None:
