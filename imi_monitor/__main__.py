@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 __all__ = ["main"]
 
 _ANSWERS_BY_STATUS = {"verify-lock", "check-lock"}  # their exit status 1 means "not yours", so a failure is 2
+_UPGRADE_SECONDS = 5  # how long an installation may have files missing
+_GIVES_UP = "IMI_START_GIVES_UP"  # when this command line is not started again, in seconds of the monotonic clock
 
 
 def main() -> int:
     """Run one command line. Its output is flushed and the registry closed before the process ends."""
+    running = False
     try:
         _open_closed_streams()
         from imi_monitor.fast import quick_process
@@ -22,9 +26,29 @@ def main() -> int:
         quick_process.delay_garbage_collection()
         from imi_monitor.cli import command_runner
 
+        running = True
+        os.environ.pop(_GIVES_UP, None)
         return quick_process.leave(command_runner.main())
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  there is nothing that could still handle it
-        return _report(error)
+        if not running and _lacks_a_module(error):
+            _start_again()
+        return _report(error, running)
+
+
+def _lacks_a_module(error: BaseException) -> bool:
+    """Whether a module of imi is missing or of another version, as during an upgrade."""
+    return isinstance(error, ImportError) and str(error.name).partition(".")[0] == __package__
+
+
+def _start_again() -> None:
+    """Replace this process by a new start of the same command line, of which nothing has run yet; return when it is too late."""
+    now = time.monotonic()
+    gives_up = float(os.environ.setdefault(_GIVES_UP, str(now + _UPGRADE_SECONDS)))
+    while now < gives_up:
+        time.sleep(0.2)
+        if os.path.exists(__file__):
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        now = time.monotonic()
 
 
 def _open_closed_streams() -> None:
@@ -48,7 +72,7 @@ def _is_closed(number: int) -> bool:
     return False
 
 
-def _report(error: BaseException) -> int:
+def _report(error: BaseException, running: bool) -> int:
     """Print one sentence without importing anything, and return the exit status."""
     if isinstance(error, KeyboardInterrupt):
         _write(2, "imi: interrupted\n")
@@ -59,6 +83,8 @@ def _report(error: BaseException) -> int:
         sentence = (
             f"the system refused to start imi ({plain}): end programs or raise the limits (`ulimit -a`), then repeat"
         )
+    elif running and _lacks_a_module(error):
+        sentence = f"the program files of imi changed while it ran ({plain}): look at what was done, then start it again"
     else:
         sentence = f"imi cannot start ({plain}): install it again"
     if "--json" in sys.argv:

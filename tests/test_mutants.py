@@ -6,6 +6,9 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from tests.helpers import ROOT
 from tests.mutants.__main__ import draw, equivalents
 from tests.mutants.belonging_tests import TESTS, list_test_files
 from tests.mutants.changes import list_changes
+from tests.mutants.reached_statements import ReachedStatements, Statement, add_probes
 from tests.mutants.trial import KILLED, SURVIVED, verdict_of
 
 
@@ -54,6 +58,63 @@ def test_a_change_is_known_by_its_lines() -> None:
     (change,) = list_changes(b"def f():\n    return (\n        a\n        < b\n    )\n")
     assert change.line == 4
     assert change.lines == ("< b", "<= b")
+
+
+SAMPLE = '''"""A module."""
+from __future__ import annotations
+
+def f(number, *, more=1):
+    """Docstring."""
+    if number > 1:
+        return "many"
+    elif (
+        number == 1
+    ):
+        def inner():
+            return "one"
+        return inner()
+    try:
+        return 1 / number
+    except ZeroDivisionError:
+        with open("/dev/null") as file:
+            text = file.read()
+    finally:
+        number = 0
+    return [text for _ in range(2)]
+'''
+
+
+@pytest.mark.parametrize(
+    ("given", "result", "lines"),
+    [
+        (5, "many", {6, 7}),
+        (1, "one", {6, 8, 11, 12, 13}),
+        (0.5, 2.0, {6, 8, 14, 15, 20}),
+        (0, ["", ""], {6, 8, 14, 15, 17, 18, 20, 21}),
+    ],
+)
+def test_probes_record_the_statements_and_change_nothing(
+    given: float, result: object, lines: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statements: list[Statement] = []
+    hits: list[int] = []
+    monkeypatch.setitem(sys.modules, "imi_monitor._reached", SimpleNamespace(hit=hits.append))
+    names: dict[str, Any] = {}
+    exec(compile(add_probes("m.py", SAMPLE, statements), "m.py", "exec"), names)
+    assert names["f"](given) == result
+    assert {statements[number].first for number in hits} == lines
+
+
+def test_a_change_is_tried_by_the_tests_that_execute_it_the_shortest_first(tmp_path: Path) -> None:
+    record = tmp_path / "record.json"
+    reached, module, file = ReachedStatements(record), "model/text.py", "tests/model/test_text.py"
+    assert file in reached.list_unknown([module])
+    one = next(one for one in reached.statements if one.module == module)
+    reached.add(file, {"slow": (2.0, [one.number]), "quick": (0.1, [one.number]), "other": (0.0, [one.number + 1])})
+    for again in (reached, ReachedStatements(record)):
+        assert file not in again.list_unknown([module])
+        assert again.list_reaching(module, one.first) == ["quick", "slow"]
+        assert again.list_reaching(module, 1) is None, "the docstring of the module: all tests"
 
 
 def test_each_module_has_tests_that_exist() -> None:

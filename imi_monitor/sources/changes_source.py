@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -43,6 +44,7 @@ class ChangesSource(Source):
         self._worktrees: dict[str, WorktreeSink] = {}  # by root name
         self._shared_folders: dict[str, SharedFolderSink] = {}  # by root name
         self._admin_dirs: dict[str, tuple[str, ...]] = {}  # by repository
+        self._polled: dict[str, WorktreeSink] = {}  # those of the worktrees, the last one to be polled at the end
         self._replaced: set[str] = set()  # roots with a folder that is gone or replaced
         self._began = False  # the worktrees that were there at the start are watched
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -87,23 +89,24 @@ class ChangesSource(Source):
             if name not in wanted or sink.has_moved(wanted[name]):
                 self._watcher.remove(name)
                 del self._worktrees[name]
+                self._polled.pop(name, None)
         if _REGISTRY in replaced:
             await self._watch_registry()
         await self._watch_repositories(entries, replaced)
-        paths = tuple(entry.path for entry in entries)
+        paths = sorted(entry.path for entry in entries)
         for name, entry in wanted.items():
             if name not in self._worktrees or name in replaced:
                 await self._watch_worktree(name, entry, paths)
         self._began = True
 
-    async def _watch_worktree(self, name: str, entry: RosterEntry, all_paths: Sequence[str]) -> None:
+    async def _watch_worktree(self, name: str, entry: RosterEntry, sorted_paths: Sequence[str]) -> None:
         rules = IgnoreRules(entry.path, entry.admin_dir, entry.common_dir, self._ignore_file)
         sink = self._worktrees.get(name)
         if sink is None:
             sink = self._worktrees[name] = WorktreeSink(self, name, entry, rules, new=self._began)
         else:  # its changes that wait are kept
             sink.rules = rules
-        inner = frozenset(path for path in all_paths if path.startswith(entry.path + os.sep))
+        inner = frozenset(list_inside(entry.path, sorted_paths))
 
         def descend(path: str) -> bool:
             if path in inner or os.path.basename(path) == ".git":
@@ -183,11 +186,15 @@ class ChangesSource(Source):
             self.receiver.add_changes(changes)
         self._schedule_flush()
 
-    def report_polling(self) -> None:
-        polled = [sink for sink in self._worktrees.values() if sink.mode == "polling"]
-        note = (
-            f"polling {len(polled)} of {len(self._worktrees)} worktrees: {polled[-1].mode_reason}" if polled else None
-        )
+    def report_mode(self, root: str, sink: WorktreeSink) -> None:
+        """Report how many worktrees are polled now that this one's mode has changed."""
+        self._polled.pop(root, None)
+        if sink.mode == "polling" and self._worktrees.get(root) is sink:
+            self._polled[root] = sink
+        note = None
+        if self._polled:
+            last = self._polled[next(reversed(self._polled))]
+            note = f"polling {len(self._polled)} of {len(self._worktrees)} worktrees: {last.mode_reason}"
         self.receiver.set_healthy(self.name, note)
 
     def _coalescers(self) -> list[ChangeCoalescer]:
@@ -214,6 +221,12 @@ class ChangesSource(Source):
 
 def make_source(context: SourceContext) -> ChangesSource:
     return ChangesSource(context.watcher, context.database, context.find_shared_folders)
+
+
+def list_inside(folder: str, sorted_paths: Sequence[str]) -> Sequence[str]:
+    """Those of the paths that begin with the folder and a separator; in a sorted list they are neighbours."""
+    begin, end = folder + os.sep, folder + chr(ord(os.sep) + 1)
+    return sorted_paths[bisect_left(sorted_paths, begin) : bisect_left(sorted_paths, end)]
 
 
 def _root_name(entry: RosterEntry) -> str:

@@ -27,7 +27,7 @@ class EarlierChangesSource(Source):
         self._entries: dict[Key, RosterEntry] = {}
         self._states: dict[Key, GitState] = {}  # not examined yet
         self._uncertain: dict[Key, int] = {}  # how many more states to examine: one may be older than the watch
-        self._changes: dict[Key, tuple[Change, ...]] = {}
+        self._changes: dict[Key, tuple[Change, ...]] = {}  # of the worktrees that have some
         self._complete = False
         self._wanted = asyncio.Event()
 
@@ -35,6 +35,8 @@ class EarlierChangesSource(Source):
         match hint:
             case RosterRead(entries):
                 self._entries = {entry.key: entry for entry in entries}
+                if any(key not in self._entries for key in self._changes):
+                    self._wanted.set()
             case FilesChanged(key, None):
                 self._uncertain[key] = 2
             case GitStateRead(key, state) if not self._complete or self._uncertain.get(key):
@@ -47,14 +49,19 @@ class EarlierChangesSource(Source):
                 self._wanted.set()
 
     async def run(self, receiver: ReadingReceiver) -> None:
+        first = True
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             states, self._states = self._states, {}
             known = [(self._entries[key], state) for key, state in states.items() if key in self._entries]
-            self._changes |= await asyncio.to_thread(_read_changes, known)
-            self._changes = {key: found for key, found in self._changes.items() if key in self._entries}
-            receiver.update(earlier=_newest(self._changes))
+            found = await asyncio.to_thread(_read_changes, known)
+            gone = {key: () for key in self._changes if key not in self._entries}
+            new = {key: now for key, now in (found | gone).items() if now != self._changes.get(key, ())}
+            if new or first:  # else nothing is merged and sorted: there may be thousands of worktrees
+                first = False
+                self._changes = {key: now for key, now in (self._changes | new).items() if now}
+                receiver.update(earlier=_newest(self._changes))
 
 
 def _newest(changes: dict[Key, tuple[Change, ...]]) -> tuple[Change, ...]:

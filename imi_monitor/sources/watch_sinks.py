@@ -100,7 +100,7 @@ class WorktreeSink(_RootSink):
         super().mode_changed(mode, why)
         self.mode, self.mode_reason = mode, why
         self._source.receiver.set_watch_mode(self.entry.key, mode, why)
-        self._source.report_polling()
+        self._source.report_mode(self._root, self)
 
 
 class SharedFolderSink(_RootSink):

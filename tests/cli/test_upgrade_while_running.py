@@ -14,6 +14,7 @@ import pytest
 from imi_monitor.store import schema
 from tests import registry_faults
 from tests.helpers import ROOT, Repo, imi
+from tests.limits import LIMIT
 from tests.ui.tmux_kit import MISSING, Tmux
 
 _LATER = f'\nMIGRATIONS += ("ALTER TABLE registry ADD COLUMN later TEXT;",)\nVERSION = {schema.VERSION + 1}\n'
@@ -57,8 +58,8 @@ def ran(installed: Path, repo: Repo, *words: str) -> subprocess.CompletedProcess
 
 def wait_for(file: Path, text: str) -> None:
     until = time.monotonic() + 60
-    while text not in file.read_text():
-        assert time.monotonic() < until, f"{text!r} is not in {file.read_text()}"
+    while not file.exists() or text not in file.read_text():
+        assert time.monotonic() < until, f"{text!r} is not in {file}"
         time.sleep(0.05)
 
 
@@ -123,6 +124,49 @@ def test_an_older_imi_refuses_acts_and_views_work(world: Repo, tmp_path: Path) -
     listed = imi("list", cwd=world.path)
     assert listed.code == 0 and "feat-two" in listed.out and numbers in listed.err
     assert ran(later, world, "verify-lock", "feat-one", "--agent", "keeper").returncode == 0, "nothing was changed"
+
+
+def test_a_command_that_starts_while_files_are_missing_waits_for_them(
+    world: Repo, installed: Path, tmp_path: Path
+) -> None:
+    package, starts = installed / "imi_monitor", tmp_path / "starts"
+    with (package / "__init__.py").open("a") as file:
+        file.write(f"\nwith open({str(starts)!r}, 'a') as starts:\n    starts.write('one\\n')\n")
+    (package / "cli").rename(installed / "cli")
+    ample = {**environment(installed), "IMI_START_GIVES_UP": str(time.monotonic() + 300)}
+    outputs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    listing = subprocess.Popen(argv("list"), cwd=world.path, env=ample, **outputs)  # type: ignore[call-overload]
+    try:
+        wait_for(starts, "one\none\n")
+        (installed / "cli").rename(package / "cli")
+        out, err = listing.communicate(timeout=LIMIT)
+    finally:
+        listing.kill()
+    assert (listing.returncode, err) == (0, "")
+    assert "feat-one" in out
+
+
+def test_a_command_whose_files_stay_away_says_so(world: Repo, installed: Path) -> None:
+    (installed / "imi_monitor" / "cli" / "output.py").unlink()
+    late = {**environment(installed), "IMI_START_GIVES_UP": "0"}
+    done = subprocess.run(argv("list"), cwd=world.path, env=late, capture_output=True, text=True, timeout=LIMIT)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("imi: imi cannot start (") and done.stderr.endswith("): install it again\n")
+
+
+def test_files_that_go_while_a_command_runs_never_repeat_it(world: Repo, installed: Path) -> None:
+    package, acts = installed / "imi_monitor", installed / "acts"
+    runner = package / "cli" / "command_runner.py"
+    fails = f"""
+def main():
+    with open({str(acts)!r}, "a") as file:
+        file.write("act\\n")
+    from imi_monitor.cli import gone
+"""
+    runner.write_text(fails)
+    done = ran(installed, world, "claim", "feat-two", "--agent", "new")
+    assert (done.returncode, acts.read_text()) == (1, "act\n")
+    assert "look at what was done, then start it again" in done.stderr
 
 
 @pytest.mark.skipif(MISSING, reason="tmux is not installed here")

@@ -197,6 +197,19 @@ def test_harmless_configuration_needs_no_process_and_no_settings(cloned: Repo, c
     assert count_git() == 0
 
 
+def test_a_plain_configuration_takes_a_git_process_only_where_hooks_may_run(
+    repo: Repo, count_git: Callable[[], int]
+) -> None:
+    """`imi status` scans the configuration for every worktree: a process for each would take most of its time."""
+    admin = repo.worktree("feat-x").git("rev-parse", "--absolute-git-dir")
+    before = count_git()
+    for own in (common(repo), admin):
+        safety.neutral_settings(common(repo), own, False)
+    assert count_git() == before
+    safety.neutral_settings(common(repo), admin, False, thorough=True)
+    assert count_git() == before + 1
+
+
 def test_the_users_value_replaces_that_of_the_repository(repo: Repo) -> None:
     for key, value in (
         ("filter.lfs.clean", "git-lfs clean -- %f"),

@@ -168,6 +168,10 @@ from imi_monitor.git import spawn as spawning
 for fd in (0, 1, 2): os.close(fd)
 opened = []
 numbers = [*spawning._pipe(opened), spawning._input(None, opened), spawning._input(b"x", opened)]
+def is_open(fd):
+    try: return bool(os.fstat(fd))
+    except OSError: return False
+if any(map(is_open, range(3))): os._exit(2)
 os._exit(0 if min(numbers) > 2 and numbers == opened else 1)
 """
     subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=LIMIT)
@@ -268,6 +272,14 @@ def test_stderr_is_reported_as_it_arrives() -> None:
     told: list[bytes] = []
     sh("echo one >&2; sleep 0.2; echo two >&2", on_stderr=told.append)
     assert told == [b"one\n", b"two\n"]
+
+
+def test_stderr_is_kept_and_not_reported_once_the_child_is_told_to_end() -> None:
+    told: list[bytes] = []
+    script = "trap 'echo late >&2; exit' TERM; echo early >&2; sleep 600 & wait"
+    done = sh(script, on_stderr=told.append, cancelled=lambda: bool(told))
+    assert (done.cancelled, told) == (True, [b"early\n"])
+    assert done.stderr.startswith(b"early\n") and done.stderr.endswith(b"late\n")
 
 
 @pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, SystemExit])

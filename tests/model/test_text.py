@@ -52,6 +52,21 @@ def test_variation_selectors_are_shown(code: int) -> None:
     assert safe(f"a{chr(code)}b") == f"a\\{'u' if code < 0x10000 else 'U'}{code:0{4 if code < 0x10000 else 8}x}b"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (b"a\x80", "a\\x80"),
+        (b"\xff", "\\xff"),
+        ("\udc7f\udd00", "\\udc7f\\udd00"),
+        ("\x00\x7f\xa0\xff\u0100", "\\x00\\x7f\\xa0ÿĀ"),
+        ("\u2028\U000e0001", "\\u2028\\U000e0001"),
+        ("\uffff\U00010000", "\\uffff\U00010000"),
+    ],
+)
+def test_what_is_escaped_is_shown_by_its_shortest_number(text: str | bytes, shown: str) -> None:
+    assert safe(text) == shown
+
+
 def test_long_text_keeps_both_ends() -> None:
     shown = safe("a" * 10_000 + "z", limit=100)
     assert len(shown) <= 100

@@ -1,7 +1,8 @@
 """`make mutants`: draws single changes of the dangerous modules, runs their tests, prints a table and the survivors.
 
 `--seed` makes a draw repeatable as long as the modules do not change. A line is drawn first and then one of its changes, so that
-a table of many words does not fill the draw. Changes that `equivalent.toml` lists cannot be noticed and do not count.
+a table of many words does not fill the draw. Which tests execute a line is measured once (`build/`), and each change is tried by
+those tests, the shortest first. Changes that `equivalent.toml` lists cannot be noticed and do not count.
 """
 
 from __future__ import annotations
@@ -15,16 +16,22 @@ import tempfile
 import threading
 import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from tests.helpers import ROOT
 from tests.mutants.belonging_tests import TESTS
 from tests.mutants.changes import Change, list_changes
+from tests.mutants.reached_statements import ReachedStatements
 from tests.mutants.trial import BROKEN, HUNG, KILLED, SURVIVED, Mutant, Verdict, Workspace, end_all
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 _LEAST_KILLED = 0.9
+_RECORD = ROOT / "build" / "reached-statements.json"
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 
 
 def main(words: list[str]) -> int:
@@ -36,11 +43,14 @@ def main(words: list[str]) -> int:
         return 2
     drawn = draw(modules, options.count, options.seed)
     print(f"{len(drawn)} changes, seed {options.seed}", flush=True)
-    os.nice(10)
+    if not os.nice(0):
+        os.nice(10)
     for ending in (signal.SIGINT, signal.SIGTERM):  # also in the background, where a shell has them ignored
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="imi-mutants-", ignore_cleanup_errors=True) as folder:
-        results = _try_all(drawn, Path(folder), options.jobs)
+        reached = ReachedStatements(_RECORD)
+        _record(reached, reached.list_unknown({mutant.module for mutant in drawn}), Path(folder), options.jobs)
+        results = _try_all(drawn, reached, Path(folder), options.jobs)
     return _report(results)
 
 
@@ -75,19 +85,37 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _try_all(drawn: list[Mutant], folder: Path, jobs: int) -> list[tuple[Mutant, Verdict]]:
-    place = threading.local()
+def _record(reached: ReachedStatements, files: list[str], folder: Path, jobs: int) -> None:
+    """Measure which statements the tests of these files execute."""
+    if files:
+        print(f"measuring once what the tests of {len(files)} files execute", flush=True)
+    for file, found in _in_parallel(lambda workspace, file: workspace.record(reached, file), files, folder, jobs):
+        reached.add(file, found)
 
-    def attempt(mutant: Mutant) -> tuple[Mutant, Verdict]:
-        if not hasattr(place, "workspace"):
-            place.workspace = Workspace(folder / str(threading.get_native_id()))
-        verdict = place.workspace.attempt(mutant)
+
+def _try_all(drawn: list[Mutant], reached: ReachedStatements, folder: Path, jobs: int) -> list[tuple[Mutant, Verdict]]:
+    def attempt(workspace: Workspace, mutant: Mutant) -> tuple[Mutant, Verdict]:
+        verdict = workspace.attempt(mutant, reached.list_reaching(mutant.module, mutant.change.line))
         print(_line(mutant, verdict), flush=True)
         return mutant, verdict
 
+    return [*_in_parallel(attempt, drawn, folder, jobs)]
+
+
+def _in_parallel(
+    work: Callable[[Workspace, Given], Result], given: list[Given], folder: Path, jobs: int
+) -> Iterator[Result]:
+    """The results in the order of what was given; each thread has a workspace."""
+    place = threading.local()
+
+    def in_own_workspace(one: Given) -> Result:
+        if not hasattr(place, "workspace"):
+            place.workspace = Workspace(Path(tempfile.mkdtemp(dir=folder)))
+        return work(place.workspace, one)
+
     pool = ThreadPoolExecutor(jobs)
     try:
-        return list(pool.map(attempt, drawn))
+        yield from pool.map(in_own_workspace, given)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         end_all()

@@ -12,6 +12,7 @@ _CLAIMS = (
     "actions/test_claim_presence.py",
     "store/test_claims_contended.py",
     "actions/test_claim_waiting.py",
+    "store/test_leases.py",
 )
 _REMOVAL = (
     "actions/test_removal_verdict.py",

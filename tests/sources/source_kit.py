@@ -30,6 +30,7 @@ class RecordingReceiver(ReadingReceiver):
         self.agent_reports = 0
         self.agent_names: dict[str, GivenName] = {}
         self.failures: dict[str, str] = {}  # source -> why
+        self.notes: dict[str, str | None] = {}  # source -> the note of its health
         self.pulls: dict[Key, PullRequest] = {}
         self.fields: dict[str, object] = {}
 
@@ -63,6 +64,7 @@ class RecordingReceiver(ReadingReceiver):
 
     def set_healthy(self, source: str, note: str | None = None) -> None:
         self.failures.pop(source, None)
+        self.notes[source] = note
 
     def set_failure(self, source: str, what: str, why: str) -> None:
         self.failures[source] = why

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from imi_monitor.sources.changes_source import ChangesSource
+from imi_monitor.sources.changes_source import ChangesSource, list_inside
 from imi_monitor.sources.files.watcher import FileEvent
 from imi_monitor.sources.hints import (
     AllStatusesRead,
@@ -107,6 +107,29 @@ def test_removing_a_worktree_keeps_the_watches_of_the_others(tmp_path: Path) -> 
     run(tmp_path, play)
 
 
+def test_the_worktrees_that_are_polled_are_counted(tmp_path: Path) -> None:
+    async def play(scene: Scene) -> None:
+        main, feat, done = (roster_entry(tmp_path, name, is_main=name == "app") for name in ("app", "feat", "done"))
+        scene.set_roster(main, feat, done)
+        await until(lambda: len(scene.watcher.roots) == 6)
+        sinks = {name: scene.watcher.roots[f"worktree app {name}"].sink for name in ("app", "feat", "done")}
+        notes = []
+        for name, mode in (("feat", "polling"), ("done", "polling"), ("done", "polling"), ("feat", "live")):
+            sinks[name].mode_changed(mode, f"{name} is large" if mode == "polling" else None)
+            notes.append(scene.receiver.notes["files"])
+        assert notes == [
+            "polling 1 of 3 worktrees: feat is large",
+            *["polling 2 of 3 worktrees: done is large"] * 2,
+            "polling 1 of 3 worktrees: done is large",
+        ]
+        scene.set_roster(main, feat)
+        await until(lambda: "worktree app done" in scene.watcher.removed)
+        sinks["done"].mode_changed("polling", "late")
+        assert scene.receiver.notes["files"] is None
+
+    run(tmp_path, play)
+
+
 def test_a_replaced_folder_is_watched_anew(tmp_path: Path) -> None:
     """Removed and made again under the same name before the roster was read: the roster is the same, the folder is not."""
 
@@ -179,3 +202,9 @@ def test_a_watcher_with_a_slow_start_waits_for_the_first_statuses(tmp_path: Path
         await until(lambda: "worktree app late" in scene.watcher.added)
 
     run(tmp_path, play, slow_start=True)
+
+
+def test_the_paths_inside_a_folder_are_found_in_a_sorted_list() -> None:
+    paths = sorted(["/w/a", "/w/a/x", "/w/a/x/y", "/w/a b", "/w/a.b/x", "/w/a0", "/w/ab/c", "/w", "/w/a/é"])
+    assert list_inside("/w/a", paths) == ["/w/a/x", "/w/a/x/y", "/w/a/é"]
+    assert list_inside("/w/a0", paths) == []

@@ -8,6 +8,7 @@ import os
 from imi_monitor.git.runner import Git
 from imi_monitor.git.worktree_state import TrunkPosition, read_state
 from imi_monitor.model.change import Change
+from imi_monitor.model.snapshot import FileState, GitState
 from imi_monitor.sources.earlier_changes_source import EarlierChangesSource
 from imi_monitor.sources.hints import AllStatusesRead, FilesChanged, GitStateRead, RosterRead
 from tests.helpers import Repo
@@ -16,9 +17,24 @@ from tests.sources.source_kit import RecordingReceiver, roster_entry, running, u
 
 class EarlierReceiver(RecordingReceiver):
     earlier: tuple[Change, ...] | None = None
+    updates = 0
 
     def update(self, **fields: object) -> None:
         self.earlier = fields["earlier"]  # type: ignore[assignment]
+        self.updates += 1
+
+
+class CountedState:
+    """A git state that counts how often its files are read."""
+
+    def __init__(self, state: GitState) -> None:
+        self._state = state
+        self.reads = 0
+
+    @property
+    def files(self) -> tuple[FileState, ...]:
+        self.reads += 1
+        return self._state.files
 
 
 def test_uncommitted_files_are_listed_by_the_time_of_their_last_write(repo: Repo) -> None:
@@ -66,5 +82,35 @@ def test_a_file_written_before_its_folder_was_followed_is_listed(repo: Repo) -> 
             source.handle_hint(GitStateRead(entry.key, after))
             await until(lambda: receiver.earlier)
         assert receiver.earlier is not None and [one.path for one in receiver.earlier] == ["new.txt"]
+
+    asyncio.run(main())
+
+
+def test_only_a_difference_is_reported_and_a_removed_worktree_has_no_changes(repo: Repo) -> None:
+    entries, states = [], []
+    for name in ("feat-a", "feat-b"):
+        repo.worktree(name).write("new.txt", "x")
+        entries.append(roster_entry(repo.path.parent, name))
+        git = Git(entries[-1].common_dir, entries[-1].admin_dir, entries[-1].path)
+        states.append(read_state(git, TrunkPosition(None, None), None, None, linked=True))
+    (one, other), (state, other_state) = entries, states
+
+    async def main() -> None:
+        source, receiver = EarlierChangesSource(), EarlierReceiver()
+        async with running(source, receiver):
+            source.handle_hint(RosterRead((one, other)))
+            for entry, read in ((one, state), (other, other_state)):
+                source.handle_hint(GitStateRead(entry.key, read))
+            source.handle_hint(AllStatusesRead())
+            await until(lambda: receiver.updates == 1)
+            assert {change.worktree for change in receiver.earlier or ()} == {"feat-a", "feat-b"}
+            again = CountedState(state)
+            source.handle_hint(FilesChanged(one.key, None))  # its watch begins, and nothing has changed
+            source.handle_hint(GitStateRead(one.key, again))  # type: ignore[arg-type]
+            await until(lambda: again.reads == 1)
+            source.handle_hint(RosterRead((one,)))
+            await until(lambda: len(receiver.earlier or ()) == 1)
+            assert receiver.updates == 2, "a reading that is the same was reported as well"
+            assert {change.worktree for change in receiver.earlier or ()} == {"feat-a"}
 
     asyncio.run(main())

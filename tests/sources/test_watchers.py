@@ -287,6 +287,15 @@ def test_roots_beyond_the_limit_are_polled_until_they_are_active(tmp_path: Path)
         (tmp_path / "b" / "d1" / "f").write_text("x")
         await recorder.until(lambda: str(tmp_path / "b" / "d1" / "f") in recorder.paths)
         await recorder.until(lambda: recorder.modes["b"][0] == "live" and recorder.modes["a"][0] == "polling")
+        tiers.remove("b")
+        for _ in range(3):  # each watch counts once, however often its root is added
+            await tiers.add(recorder.root("a", tmp_path / "a", deep=True))
+            assert recorder.modes["a"] == ("live", None)
+        await tiers.add(recorder.root("b", tmp_path / "b", deep=True))
+        assert recorder.modes["b"][0] == "polling"
+        tiers.remove("a")
+        await tiers.add(recorder.root("b", tmp_path / "b", deep=True))
+        assert recorder.modes["b"] == ("live", None)
         await tiers.close()
 
     asyncio.run(main())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from copy import copy
 from pathlib import Path
 
 import pytest
 
 from imi_monitor import actions
-from imi_monitor.actions.action import Outcome
+from imi_monitor.actions import recovery
+from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.config import database_path
 from imi_monitor.store import db
@@ -16,6 +18,36 @@ from imi_monitor.ui.command_log import CommandLog
 from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget
 from tests import registry_faults
 from tests.helpers import Repo
+
+
+@pytest.mark.usefixtures("own_home")
+@pytest.mark.parametrize(
+    ("changed", "recovered"), [({}, True), ({"hot": True}, False), ({"recovers": False}, False)], ids=str
+)
+def test_what_a_crash_left_is_recovered_before_the_action(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, changed: dict[str, bool], recovered: bool
+) -> None:
+    steps: list[str] = []
+
+    def act(_context: Context, _request: Request) -> Outcome:
+        steps.append("acted")
+        return Outcome(["done"])
+
+    def recover(_context: Context) -> list[str]:
+        steps.append("recovered")
+        return ["completed a removal"]
+
+    monkeypatch.setattr(recovery, "recover", recover)
+    found = actions.find("prune")
+    assert found is not None and found.recovers and not found.hot
+    action = copy(found)
+    for name, value in {"run": act, **changed}.items():
+        monkeypatch.setattr(action, name, value, raising=False)
+    target = ActionTarget(None, lambda: Context(str(repo.path)))
+    (one,) = ActionRun(action, CommandLog(), lambda _: None).run([target], {})
+    assert isinstance(one.result, Outcome), one.result
+    assert steps == [*(["recovered"] if recovered else []), "acted"]
+    assert one.result.lines == [*(["completed a removal"] if recovered else []), "done"]
 
 
 @pytest.mark.usefixtures("own_home")

@@ -48,6 +48,7 @@ class TieredWatcher(FileWatcher):
         self._lowered_at = 0.0
         self._mounts = MountWatch()
         self._watches: dict[str, int] = {}  # live root -> number of watches, least recent activity first
+        self._used = 0  # watches of all live roots
         self._polled: dict[str, WatchRoot] = {}
         self._roots: dict[str, WatchRoot] = {}
         self._moves: set[asyncio.Task[None]] = set()
@@ -70,19 +71,19 @@ class TieredWatcher(FileWatcher):
         plan = await asyncio.to_thread(plan_watches, root, self._limit)
         if self._roots.get(root.name) is not root:
             return  # removed or replaced meanwhile
-        used = sum(watches for name, watches in self._watches.items() if name != root.name)
+        used = self._used - self._watches.get(root.name, 0)
         if plan is not None and plan.folders <= self._limit - used:
             await self._watch_live(root, plan)
             if self._polled.pop(root.name, None) is not None:
                 self._polling.remove(root.name)
         else:
-            if self._watches.pop(root.name, None) is not None:
+            if self._uncount(root.name):
                 self._live.remove(root.name)
             await self._poll(root)
 
     def remove(self, name: str) -> None:
         self._roots.pop(name, None)
-        if self._watches.pop(name, None) is not None:
+        if self._uncount(name):
             self._live.remove(name)
         if self._polled.pop(name, None) is not None:
             self._polling.remove(name)
@@ -97,7 +98,7 @@ class TieredWatcher(FileWatcher):
     def accept_mode(self, name: str, mode: str, why: str | None) -> bool:
         """False if the root is moved to the poller instead: the kernel's limit was reached earlier than counted."""
         if mode == "polling" and name in self._watches:
-            self._limit = min(self._limit, max(0, sum(self._watches.values()) - 1))
+            self._limit = min(self._limit, max(0, self._used - 1))
             self._why_limited, self._lowered_at = why or _TOO_MANY_FOLDERS, time.monotonic()
             self._move(self._demote(name))
             return False
@@ -127,7 +128,7 @@ class TieredWatcher(FileWatcher):
         plan = await asyncio.to_thread(plan_watches, root, self._limit)
         if plan is None or plan.folders > self._limit or self._polled.get(name) is not root:
             return
-        while plan.folders > self._limit - sum(self._watches.values()):
+        while plan.folders > self._limit - self._used:
             await self._demote(next(iter(self._watches)))
         if self._polled.pop(name, None) is None:
             return
@@ -135,7 +136,7 @@ class TieredWatcher(FileWatcher):
         await self._watch_live(root, plan)
 
     async def _demote(self, name: str) -> None:
-        if self._watches.pop(name, None) is None:
+        if not self._uncount(name):
             return
         self._live.remove(name)
         root = self._roots.get(name)
@@ -143,8 +144,16 @@ class TieredWatcher(FileWatcher):
             await self._poll(root)
 
     async def _watch_live(self, root: WatchRoot, plan: WatchPlan) -> None:
+        self._uncount(root.name)
         self._watches[root.name] = plan.folders
+        self._used += plan.folders
         await self._live.add(replace(root, plan=plan, sink=_TierSink(self, root)))
+
+    def _uncount(self, name: str) -> bool:
+        """Forget the watches of a root; False if it had none."""
+        watches = self._watches.pop(name, None)
+        self._used -= watches or 0
+        return watches is not None
 
     async def _poll(self, root: WatchRoot) -> None:
         self._polled[root.name] = root

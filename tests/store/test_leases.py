@@ -1,0 +1,119 @@
+"""Claims of owners in other homes: who may end them, and when."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imi_monitor import host
+from imi_monitor.store import claim_requests, claims, db, leases
+from imi_monitor.store.claim_holder import Caller
+from imi_monitor.store.claims import ClaimRequest
+from tests.store.claim_kit import REPO, check_history, claim_worktree, registry, request
+
+KEY = (REPO, "feat-x")
+
+
+@pytest.fixture
+def uptime(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds since boot, which the test sets."""
+    now = [1000.0]
+    monkeypatch.setattr(host, "uptime", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def connection(tmp_path: Path, uptime: list[float]) -> Iterator[sqlite3.Connection]:
+    made = registry(tmp_path / "r.db", ["feat-x"])
+    answer = claim_worktree(made, "feat-x", remote("ada@far"))
+    assert answer.granted
+    db.transact(made, lambda inner: leases.begin(inner, answer.claim, "far-home", 60.0))
+    yield made
+    made.close()
+
+
+def remote(agent: str) -> ClaimRequest:
+    holder = host.remote_holder("far-home")
+    return ClaimRequest(agent, holder, caller=Caller(None, {"given": f"{holder.host}/{agent}"}))
+
+
+def owner(connection: sqlite3.Connection) -> str | None:
+    return claims.current(connection, *KEY).agent_id
+
+
+def how_it_ended(connection: sqlite3.Connection, epoch: int) -> str | None:
+    (how,) = connection.execute("SELECT ended FROM claim_history WHERE epoch = ?", (epoch,)).fetchone()
+    return str(how)
+
+
+@pytest.mark.parametrize(("seconds", "granted"), [(59.9, False), (60.0, False), (60.1, True)])
+def test_another_agent_gets_the_worktree_only_when_the_lease_is_over(
+    connection: sqlite3.Connection, uptime: list[float], seconds: float, granted: bool
+) -> None:
+    uptime[0] += seconds
+    assert claim_requests.preview(connection, *KEY, request("new")).grantable is granted
+    answer = claim_worktree(connection, "feat-x", request("new"))
+    assert (answer.granted, answer.how if granted else None) == (granted, "claimed" if granted else None)
+    assert owner(connection) == ("new" if granted else "ada@far")
+    if granted:
+        assert (answer.claim.epoch, how_it_ended(connection, 1)) == (2, leases.ENDED)
+        assert leases.get(connection, KEY) is None
+    check_history(connection)
+
+
+def test_a_lease_of_an_earlier_boot_or_none_is_not_over(
+    connection: sqlite3.Connection, uptime: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uptime[0] += 61
+    with monkeypatch.context() as patch:
+        patch.setattr(leases, "_boot", lambda: "another")
+        assert not claim_worktree(connection, "feat-x", request("new")).granted
+    db.transact(connection, lambda inner: inner.execute("DELETE FROM leases"))
+    assert not claim_worktree(connection, "feat-x", request("new")).granted
+    assert owner(connection) == "ada@far"
+
+
+def test_a_renewed_lease_begins_anew_for_its_own_home_and_epoch_only(
+    connection: sqlite3.Connection, uptime: list[float]
+) -> None:
+    uptime[0] += 50
+    for epoch, home, answer in ((2, "far-home", "lost"), (1, "third-home", "lost"), (1, "far-home", "renewed")):
+        assert db.transact(connection, leases.renew, KEY, epoch, home) == answer
+    uptime[0] += 50
+    assert db.transact(connection, leases.end_expired, 60.0) == []
+    uptime[0] += 11
+    assert leases.are_due(connection)
+    assert db.transact(connection, leases.end_expired, 60.0) == [KEY]
+    assert (owner(connection), how_it_ended(connection, 1)) == (None, leases.ENDED)
+    assert not leases.are_due(connection)
+
+
+def test_only_its_own_home_releases_a_claim(connection: sqlite3.Connection) -> None:
+    for epoch, home in ((2, "far-home"), (1, "third-home")):
+        assert not db.transact(connection, leases.release, KEY, epoch, home)
+        assert owner(connection) == "ada@far"
+    assert db.transact(connection, leases.release, KEY, 1, "far-home")
+    assert owner(connection) is None
+    assert leases.list_leases(connection) == []
+
+
+def test_a_claim_without_a_lease_gets_one_that_begins_now(connection: sqlite3.Connection, uptime: list[float]) -> None:
+    db.transact(connection, lambda inner: inner.execute("DELETE FROM leases"))
+    uptime[0] += 1000
+    assert leases.are_due(connection)
+    assert db.transact(connection, leases.end_expired, 60.0) == []
+    uptime[0] += 59
+    assert not leases.are_due(connection)
+    uptime[0] += 2
+    assert db.transact(connection, leases.end_expired, 60.0) == [KEY]
+
+
+def test_a_lease_whose_claim_ended_otherwise_is_deleted(connection: sqlite3.Connection) -> None:
+    assert claim_worktree(connection, "feat-x", request("new", force=True, reason="it is mine")).granted
+    assert db.transact(connection, leases.renew, KEY, 1, "far-home") == "lost"
+    assert db.transact(connection, leases.end_expired, 60.0) == []
+    assert leases.list_leases(connection) == []
+    assert owner(connection) == "new"
