@@ -69,7 +69,7 @@ def test_a_lease_of_an_earlier_boot_or_none_is_not_over(
 ) -> None:
     uptime[0] += 61
     with monkeypatch.context() as patch:
-        patch.setattr(leases, "_boot", lambda: "another")
+        patch.setattr(host, "boot", lambda: "another/pid:[1]")
         assert not claim_worktree(connection, "feat-x", request("new")).granted
     db.transact(connection, lambda inner: inner.execute("DELETE FROM leases"))
     assert not claim_worktree(connection, "feat-x", request("new")).granted
