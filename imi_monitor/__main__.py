@@ -84,7 +84,9 @@ def _report(error: BaseException, running: bool) -> int:
             f"the system refused to start imi ({plain}): end programs or raise the limits (`ulimit -a`), then repeat"
         )
     elif running and _lacks_a_module(error):
-        sentence = f"the program files of imi changed while it ran ({plain}): look at what was done, then start it again"
+        sentence = (
+            f"the program files of imi changed while it ran ({plain}): look at what was done, then start it again"
+        )
     else:
         sentence = f"imi cannot start ({plain}): install it again"
     if "--json" in sys.argv:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -44,11 +45,18 @@ def test_the_row_the_event_and_the_claim_history_come_back(repo: Repo, tree: Rep
     assert (row.pr_number, row.base_branch, row.type) == (7, "main", "feat")
     ended = connection.execute("SELECT agent_id, taken_by FROM claim_history ORDER BY epoch").fetchall()
     assert ended[0] == ("claude-1", "imi:remove")
-    kinds = [event.type for event in events.list_events(connection)]
-    assert [kind for kind in kinds if kind in ("worktree.removed", "worktree.restored")] == [
-        "worktree.removed",
-        "worktree.restored",
-    ]
+    told = [one for one in events.list_events(connection) if one.type in ("worktree.removed", "worktree.restored")]
+    assert [event.type for event in told] == ["worktree.removed", "worktree.restored"]
+    removed = json.loads(told[0].data)
+    assert removed.pop("trash_id") == connection.execute("SELECT id FROM trash").fetchone()[0]
+    assert removed == {
+        "path": str(tree.path),
+        "branch": "feat/x",
+        "commit": tree.git("rev-parse", "HEAD"),
+        "how": "removed",
+        "overridden": [],
+    }
+    assert (told[0].agent_id, told[0].epoch) == ("claude-1", 1)
     connection.close()
 
 

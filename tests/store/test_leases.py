@@ -18,21 +18,20 @@ KEY = (REPO, "feat-x")
 
 
 @pytest.fixture
-def uptime(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds since boot, which the test sets."""
-    now = [1000.0]
-    monkeypatch.setattr(host, "uptime", lambda: now[0])
-    return now
-
-
-@pytest.fixture
-def connection(tmp_path: Path, uptime: list[float]) -> Iterator[sqlite3.Connection]:
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     made = registry(tmp_path / "r.db", ["feat-x"])
     answer = claim_worktree(made, "feat-x", remote("ada@far"))
     assert answer.granted
     db.transact(made, lambda inner: leases.begin(inner, answer.claim, "far-home", 60.0))
     yield made
     made.close()
+
+
+def let_pass(connection: sqlite3.Connection, seconds: float) -> None:
+    """Make every lease older."""
+    db.transact(
+        connection, lambda inner: inner.execute("UPDATE leases SET renewed_uptime = renewed_uptime - ?", (seconds,))
+    )
 
 
 def remote(agent: str) -> ClaimRequest:
@@ -49,11 +48,11 @@ def how_it_ended(connection: sqlite3.Connection, epoch: int) -> str | None:
     return str(how)
 
 
-@pytest.mark.parametrize(("seconds", "granted"), [(59.9, False), (60.0, False), (60.1, True)])
+@pytest.mark.parametrize(("seconds", "granted"), [(20, False), (61, True)])
 def test_another_agent_gets_the_worktree_only_when_the_lease_is_over(
-    connection: sqlite3.Connection, uptime: list[float], seconds: float, granted: bool
+    connection: sqlite3.Connection, seconds: float, granted: bool
 ) -> None:
-    uptime[0] += seconds
+    let_pass(connection, seconds)
     assert claim_requests.preview(connection, *KEY, request("new")).grantable is granted
     answer = claim_worktree(connection, "feat-x", request("new"))
     assert (answer.granted, answer.how if granted else None) == (granted, "claimed" if granted else None)
@@ -64,27 +63,25 @@ def test_another_agent_gets_the_worktree_only_when_the_lease_is_over(
     check_history(connection)
 
 
-def test_a_lease_of_an_earlier_boot_or_none_is_not_over(
-    connection: sqlite3.Connection, uptime: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    uptime[0] += 61
-    with monkeypatch.context() as patch:
-        patch.setattr(host, "boot", lambda: "another/pid:[1]")
-        assert not claim_worktree(connection, "feat-x", request("new")).granted
+def test_a_lease_of_an_earlier_boot_or_none_is_not_over(connection: sqlite3.Connection) -> None:
+    let_pass(connection, 61)
+    db.transact(connection, lambda inner: inner.execute("UPDATE leases SET boot = 'another'"))
+    assert leases.are_due(connection), "it begins anew"
+    assert not claim_worktree(connection, "feat-x", request("new")).granted
+    assert db.transact(connection, leases.end_expired, 60.0) == []
+    assert not leases.are_due(connection)
     db.transact(connection, lambda inner: inner.execute("DELETE FROM leases"))
     assert not claim_worktree(connection, "feat-x", request("new")).granted
     assert owner(connection) == "ada@far"
 
 
-def test_a_renewed_lease_begins_anew_for_its_own_home_and_epoch_only(
-    connection: sqlite3.Connection, uptime: list[float]
-) -> None:
-    uptime[0] += 50
+def test_a_renewed_lease_begins_anew_for_its_own_home_and_epoch_only(connection: sqlite3.Connection) -> None:
+    let_pass(connection, 50)
     for epoch, home, answer in ((2, "far-home", "lost"), (1, "third-home", "lost"), (1, "far-home", "renewed")):
         assert db.transact(connection, leases.renew, KEY, epoch, home) == answer
-    uptime[0] += 50
+    let_pass(connection, 20)
     assert db.transact(connection, leases.end_expired, 60.0) == []
-    uptime[0] += 11
+    let_pass(connection, 41)
     assert leases.are_due(connection)
     assert db.transact(connection, leases.end_expired, 60.0) == [KEY]
     assert (owner(connection), how_it_ended(connection, 1)) == (None, leases.ENDED)
@@ -100,14 +97,13 @@ def test_only_its_own_home_releases_a_claim(connection: sqlite3.Connection) -> N
     assert leases.list_leases(connection) == []
 
 
-def test_a_claim_without_a_lease_gets_one_that_begins_now(connection: sqlite3.Connection, uptime: list[float]) -> None:
+def test_a_claim_without_a_lease_gets_one_that_begins_now(connection: sqlite3.Connection) -> None:
     db.transact(connection, lambda inner: inner.execute("DELETE FROM leases"))
-    uptime[0] += 1000
     assert leases.are_due(connection)
     assert db.transact(connection, leases.end_expired, 60.0) == []
-    uptime[0] += 59
+    let_pass(connection, 20)
     assert not leases.are_due(connection)
-    uptime[0] += 2
+    let_pass(connection, 41)
     assert db.transact(connection, leases.end_expired, 60.0) == [KEY]
 
 

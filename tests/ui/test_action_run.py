@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from imi_monitor import actions
-from imi_monitor.actions import recovery
 from imi_monitor.actions.action import Outcome, Request
 from imi_monitor.actions.context import Context
 from imi_monitor.config import database_path
@@ -17,6 +16,7 @@ from imi_monitor.store import db
 from imi_monitor.ui.command_log import CommandLog
 from imi_monitor.ui.dialogs.action_run import ActionRun, ActionTarget
 from tests import registry_faults
+from tests.actions.test_recovery import left_behind
 from tests.helpers import Repo
 
 
@@ -25,29 +25,24 @@ from tests.helpers import Repo
     ("changed", "recovered"), [({}, True), ({"hot": True}, False), ({"recovers": False}, False)], ids=str
 )
 def test_what_a_crash_left_is_recovered_before_the_action(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, changed: dict[str, bool], recovered: bool
+    repo: Repo, changed: dict[str, bool], recovered: bool
 ) -> None:
-    steps: list[str] = []
+    with Context(str(repo.path)) as context:
+        left_behind(context, "remove", {"name": "feat-x"})
 
     def act(_context: Context, _request: Request) -> Outcome:
-        steps.append("acted")
         return Outcome(["done"])
 
-    def recover(_context: Context) -> list[str]:
-        steps.append("recovered")
-        return ["completed a removal"]
-
-    monkeypatch.setattr(recovery, "recover", recover)
     found = actions.find("prune")
     assert found is not None and found.recovers and not found.hot
     action = copy(found)
-    for name, value in {"run": act, **changed}.items():
-        monkeypatch.setattr(action, name, value, raising=False)
+    vars(action).update(run=act, **changed)
     target = ActionTarget(None, lambda: Context(str(repo.path)))
     (one,) = ActionRun(action, CommandLog(), lambda _: None).run([target], {})
     assert isinstance(one.result, Outcome), one.result
-    assert steps == [*(["recovered"] if recovered else []), "acted"]
-    assert one.result.lines == [*(["completed a removal"] if recovered else []), "done"]
+    *before, last = one.result.lines
+    assert (last, len(before)) == ("done", int(recovered))
+    assert all("the interrupted remove of feat-x" in line for line in before)
 
 
 @pytest.mark.usefixtures("own_home")
