@@ -56,7 +56,7 @@ def test_the_row_the_event_and_the_claim_history_come_back(repo: Repo, tree: Rep
         "how": "removed",
         "overridden": [],
     }
-    assert (told[0].agent_id, told[0].epoch) == ("claude-1", 1)
+    assert (told[0].agent_id, told[0].epoch) == ("claude-1", 2)
     connection.close()
 
 

@@ -474,8 +474,11 @@ def test_progress_is_shown_as_soon_as_it_is_reported(repo: Repo) -> None:
         await wait_until(pilot, lambda: "Slow" in screen_text(app) and "checking…" not in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: "Esc cancels" in screen_text(app) and "second step" in screen_text(app))
+        stop, act = app.screen.query_one("#leave", Button), app.screen.query_one("#act", Button)
+        assert (str(stop.label), stop.has_focus, act.disabled) == ("Stop", True, True), "nothing starts it twice"
         await pilot.press("escape")
         await wait_until(pilot, lambda: "✗ it was cancelled" in screen_text(app))
+        assert (str(stop.label), act.disabled) == ("Cancel", False)
         await pilot.press("enter")
         await wait_until(pilot, lambda: "Esc cancels" in screen_text(app) and "second step" in screen_text(app))
         assert screen_text(app).count("second step") == 1, "the progress of the attempt before is over"

@@ -74,6 +74,26 @@ def test_a_message_number_that_comes_again_in_another_request_is_another_message
     assert reducer.tokens.counted == (20, 2, 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "error", "shown"),
+    [
+        ("API Error: 529", "overloaded", "API Error: 529"),
+        (None, "overloaded", "overloaded"),
+        (None, None, "the model could not be asked"),
+    ],
+)
+def test_an_error_of_the_models_server_is_told_in_the_best_words(
+    words: str | None, error: str | None, shown: str
+) -> None:
+    reducer = ClaudeReducer("x.jsonl")
+    content = [] if words is None else [{"type": "text", "text": words}]
+    record = {"type": "assistant", "message": {"content": content}, "isApiErrorMessage": True, "error": error}
+    reducer.add(json.dumps(record).encode(), BEGINNING)
+    assert [(event.kind, event.text) for event in reducer.take_events()] == [("failed", shown)]
+    evidence = reducer.evidence()
+    assert evidence is not None and (evidence.state, evidence.detail) == ("failed", shown)
+
+
 def test_a_count_that_grows_while_it_streams_is_counted_at_its_end() -> None:
     reducer = ClaudeReducer("x.jsonl")
     for out in (1, 7, 42):
