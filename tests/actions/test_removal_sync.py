@@ -9,7 +9,6 @@ import pytest
 from tests.actions.removal_kit import remove, undo
 from tests.helpers import Repo
 
-
 _FOLDERS = ("worktree", "feat-x")
 
 

@@ -186,6 +186,25 @@ def test_a_series_between_two_picks_is_still_in_progress(repo: Repo) -> None:
     assert operation_in_progress(open_git(repo).admin_dir) == "cherry-pick"
 
 
+@pytest.mark.parametrize(
+    ("file", "operation"),
+    [
+        ("MERGE_HEAD", "merge"),
+        ("CHERRY_PICK_HEAD", "cherry-pick"),
+        ("REVERT_HEAD", "revert"),
+        ("BISECT_LOG", "bisect"),
+        ("BISECT_START", "bisect"),
+        ("rebase-merge", "rebase"),
+        ("rebase-apply", "rebase"),
+        ("ORIG_HEAD", None),
+    ],
+)
+def test_one_file_of_an_operation_is_enough(tmp_path: Path, file: str, operation: str | None) -> None:
+    """git deletes them one after another, and may be killed in between."""
+    (tmp_path / file).mkdir() if file.startswith("rebase") else (tmp_path / file).touch()
+    assert operation_in_progress(str(tmp_path)) == operation
+
+
 def test_am_is_an_operation_in_progress(repo: Repo) -> None:
     make_branch(repo, "theirs", ("README.md", "theirs\n"))
     repo.git("format-patch", "-q", "-1", "theirs", "-o", "..")

@@ -13,7 +13,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 from textual.timer import Timer
-from textual.widgets import Input
+from textual.widgets import Button, Input
 
 from imi_monitor import actions, paths
 from imi_monitor.actions.action import Action, Argument, Option, Outcome, Preview, Request, Suggestion, Suggestions
