@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing, suppress
 from typing import Any
 
@@ -107,17 +108,34 @@ def start(world: RunWorld, parallel: int = 4) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, cwd=world.repo.path, stdin=quiet, stdout=quiet, stderr=quiet)
 
 
+def _wait_for_changes(process: subprocess.Popen[bytes], wanted: int) -> None:
+    """Return after so many changes of items, worktrees under way and runs, or at the process's end."""
+    seen: list[object] = []
+    end = time.monotonic() + LIMIT
+    while process.poll() is None and len(seen) <= wanted and time.monotonic() < end:
+        now = None
+        with suppress(sqlite3.OperationalError):  # until the batch has made the registry
+            now = rows(
+                "SELECT (SELECT group_concat(status) FROM items), (SELECT count(*) FROM operations),"
+                " (SELECT group_concat(status) FROM runs), (SELECT count(*) FROM claims)"
+            )
+        if not seen or now != seen[-1]:
+            seen.append(now)
+        time.sleep(0.005)
+
+
 def _killed_and_taken_up_again(world: RunWorld, kills: int, items: int) -> None:
     write(world, *(f"**Description:** thing {number}" for number in range(1, items + 1)))
     draw = random.Random(18)
     for _ in range(kills):
         process = start(world)
-        pause = draw.uniform(0.1, 1.2)
-        try:
-            process.wait(pause)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(LIMIT)
+        _wait_for_changes(
+            process, draw.randint(0, 6)
+        )  # on a busy machine, time alone would end it before it does anything
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(draw.uniform(0.0, 0.4))
+        process.kill()
+        process.wait(LIMIT)
     try:
         said = batch(world, FILE, "--agent", "claude", "--parallel", "4")
     except subprocess.TimeoutExpired:

@@ -71,7 +71,7 @@ class BoardView(FilteredView):
         self._failed: str | None = None
         self._column = 0
         self._wanted: str | None = None  # an item that was moved: the cursor follows it
-        self._drawn: object = None
+        self._columns_made: tuple[tuple[object, str] | None, list[list[board_card.Item]]] = (None, [])
         self._shape()
         self._lists[0].focus()
 
@@ -133,8 +133,7 @@ class BoardView(FilteredView):
         self.query_one("#board").set_class(not self._is_wide, "-single")
 
     def _draw(self, now: datetime) -> None:
-        items = [one for one in (self._data["items"] if self._data else ()) if self._fits(one)]
-        held = board_card.in_columns(items)
+        held = self._held()
         self.set_title(self._title(held))
         height = board_card.CARD if self._is_wide else board_card.LINE
         agents = {one.name: one for one in self.snapshot.agents if not one.truth.ended} if self.snapshot else {}
@@ -173,6 +172,15 @@ class BoardView(FilteredView):
         if number == 0 and self._data is not None and not self._data["items"]:
             return "n adds something to be done"
         return _EMPTY[number]
+
+    def _held(self) -> list[list[board_card.Item]]:
+        """The items of each column that fit the filter; sorted again only when they were read again, or it changed."""
+        made_of, held = self._columns_made
+        if made_of is None or made_of[0] is not self._data or made_of[1] != self.filter_text:
+            found = self._data["items"] if self._data else ()
+            held = board_card.in_columns([one for one in found if self._fits(one)] if self.filter_text else found)
+            self._columns_made = ((self._data, self.filter_text), held)
+        return held
 
     def _fits(self, item: board_card.Item) -> bool:
         return filters.matches_words(self.filter_text, lambda word: board_card.matches(item, word))
