@@ -158,3 +158,28 @@ def test_items_outside_of_a_repository_have_none(repo: Repo) -> None:
     assert titles(repo) == ["write the login page", "from a message"], "it is for any repository"
     other = Repo.create(repo.path.parent / "other")
     assert titles(other) == ["from a message"] and len(titles(other, "--all")) == 2
+
+
+def test_a_template_is_a_file_that_a_batch_takes(repo: Repo) -> None:
+    def write(*words: str) -> Ran:
+        return imi("item", "template", *words, "--json", cwd=repo.path)
+
+    made = {"spring": "tasks/spring.json", "notes.md": "reports/notes.md", "tasks/x.json": "tasks/x.json"}
+    for given, place in made.items():
+        assert write(given, "--type", "marketing-campaign").data["file"] == str(repo.path / place)
+        dry = imi("batch", place, "--dry-run", cwd=repo.path)
+        assert dry.code == 0 and len(dry.out.splitlines()) == 2, dry
+    definition = json.loads((repo.path / "tasks/spring.json").read_text())
+    assert definition["type"] == "marketing-campaign" and definition["target_audience"]
+    assert write().code == 0 and len(list((repo.path / "reports").glob("priorities-*.md"))) == 1
+    listed = imi("batch", cwd=repo.path).out
+    assert all(place in listed for place in made.values()), "the files are where they are looked for"
+    (repo.path / "tasks/spring.json").write_text("{}")
+    for given, sentence in {
+        "spring": "tasks/spring.json exists already",
+        "../x.json": "../x.json is outside of the worktree",
+        "x.txt": "tasks/x.txt is neither a .json nor a .md file",
+    }.items():
+        refused = imi("item", "template", given, cwd=repo.path)
+        assert refused.code and refused.err.startswith(f"imi: {sentence}") and refused.err.count("\n") == 1
+    assert (repo.path / "tasks/spring.json").read_text() == "{}"

@@ -74,8 +74,7 @@ def test_the_details_of_an_item(repo: Repo, size: tuple[int, int]) -> None:
 
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("B")
-        await wait_until(pilot, lambda: held(app)[1] == ["item-1"])
-        await pilot.press("l")
+        await wait_until(pilot, lambda: held(app)[1] == ["item-1"])  # the first column that holds something
         await wait_until(pilot, lambda: "write the login page" in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: isinstance(app.screen, ItemView) and "attempt" in screen_text(app))

@@ -36,9 +36,8 @@ class ItemTemplateAction(Action):
     group = "Board"
     label = "Write a template"
     help = "write a task definition tasks/NAME.json, or a priority file reports/NAME.md, to fill in"
-    more = (
-        "Without a file it is today's priority file. An existing file is never overwritten. `imi batch FILE` starts it."
-    )
+    more = """Without a file it is today's priority file. A bare name gets its folder; without an ending it is a definition. An
+    existing file is never overwritten. `imi batch FILE` starts it."""
     arguments = (Argument("file", "tasks/NAME.json or reports/NAME.md", optional=True),)
     options = (
         Option("type", "the type of the definition, such as marketing-campaign", value="WORD"),
@@ -47,7 +46,7 @@ class ItemTemplateAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         _, top = batch_files.top_of(context)
-        given = request.text("file") or f"reports/priorities-{times.stamp()[:10]}.md"
+        given = _placed(request.text("file") or f"reports/priorities-{times.stamp()[:10]}.md")
         if not given.endswith((".json", ".md")):
             raise UsageError(f"{safe(given, 100)} is neither a .json nor a .md file", code="bad-name")
         path = os.path.normpath(os.path.join(top, given))
@@ -64,6 +63,15 @@ class ItemTemplateAction(Action):
         except OSError as error:
             raise Refused(f"{safe(given, 100)} cannot be written: {error.strerror}", code="disk") from error
         return Outcome([f"wrote {safe(path, 300)}", f"start it with: imi batch {safe(given, 100)}"], {"file": path})
+
+
+def _placed(given: str) -> str:
+    """The file of a bare name is where `imi batch` lists it: `spring` is tasks/spring.json, `spring.md` is in reports/."""
+    if "/" in given:
+        return given
+    if not os.path.splitext(given)[1]:
+        given = f"{given}.json"
+    return f"{'reports' if given.endswith('.md') else 'tasks'}/{given}"
 
 
 def _definition(request: Request) -> str:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _WIDE = 120  # cells from which all columns are shown
 _LAST = len(board.COLUMNS) - 1
+_OPEN = 3  # columns of what is not over; the board opens on the first of them that holds something
 _SECONDS = 2  # between two reads while an agent works on an item and nothing is recorded
 _SHORT = ("pending", "in progress", "blocked", "completed", "failed")
 _EMPTY = ("nothing waits", "nothing is under way", "nothing is blocked", "nothing is completed", "nothing failed")
@@ -104,7 +105,10 @@ class BoardView(FilteredView):
         if isinstance(result, ImiError):
             self._failed, self._version = result.sentence, None
         else:
+            first = self._data is None
             self._failed, self._data = None, result
+            if first and self._column == 0:
+                self._go_to(next((number for number, held in enumerate(self._held()[:_OPEN]) if held), 0))
         self._draw(times.now())
 
     def read_again(self, _outcome: Outcome | None = None) -> None:
