@@ -174,6 +174,14 @@ def list_deliveries(connection: sqlite3.Connection, path: str, *states: str) -> 
     return [Delivery(row) for row in rows]
 
 
+def drop_wanted(connection: sqlite3.Connection, path: str, why: str) -> None:
+    """End what is still wanted in a workspace in which no run is left to want it."""
+    connection.execute(
+        "UPDATE deliveries SET state = ?, why = ?, done_at = ? WHERE path = ? AND state = ?",
+        (DROPPED, why, times.stamp(), path, WANTED),
+    )
+
+
 def end_delivery(
     connection: sqlite3.Connection, seq: int, state: str, why: str | None, target: str | None = None
 ) -> None:

@@ -93,12 +93,16 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
         return launcher.begin(connection, plan)
     workspace_place.make(work.path)
     with workspace_place.locked(work.path):
-        workspace_place.make(work.path)
-        db.transact(connection, contained_work.open_life, os.path.basename(work.path), work.path)
-        for name, target in work.deliveries:
-            about = {"run": plan.id, "agent": plan.agent}
-            db.transact(connection, contained_work.want_delivery, work.path, name, target, allowed=True, **about)
-        return launcher.begin(connection, plan)
+        try:
+            workspace_place.make(work.path)
+            db.transact(connection, contained_work.open_life, os.path.basename(work.path), work.path)
+            for name, target in work.deliveries:
+                about = {"run": plan.id, "agent": plan.agent}
+                db.transact(connection, contained_work.want_delivery, work.path, name, target, allowed=True, **about)
+            return launcher.begin(connection, plan)
+        except BaseException:  # also an interrupt
+            workspace_end.discard_empty(connection, work.path)
+            raise
 
 
 def prompt_of(work: ContainedWork, prompt: str) -> str:

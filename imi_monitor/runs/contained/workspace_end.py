@@ -13,7 +13,7 @@ from imi_monitor.model.text import safe
 from imi_monitor.runs.contained import file_delivery, workspace_place, workspace_trash
 from imi_monitor.runs.contained.file_door import FileDoor
 from imi_monitor.store import contained_work, db, events, runs, trash
-from imi_monitor.store.contained_work import ACTIVE, CLEANED, CLEANING, DELIVERED, DROPPED, WAITS, WANTED
+from imi_monitor.store.contained_work import ACTIVE, CLEANED, CLEANING, DELIVERED, DROPPED, PURGED, WAITS, WANTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +57,31 @@ def settle_all(connection: sqlite3.Connection) -> None:
         ended = [row for row in _runs_in(connection, life.path) if row.created_at >= life.created_at]
         if life.state == CLEANING or ended:
             clean_if_over(connection, life.path, life.why or "its runs were over")
+        elif os.path.isdir(os.path.dirname(life.path)):
+            with workspace_place.locked(life.path):
+                discard_empty(connection, life.path)
+
+
+def discard_empty(connection: sqlite3.Connection, path: str) -> None:
+    """End a workspace in which nothing is and no agent works; call it under the lock.
+
+    Its start died before the run was recorded.
+    """
+    life = db.read(connection, contained_work.current, path)
+    if life is None or any(row.is_open for row in _runs_in(connection, path)):
+        return
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        pass  # it was removed by hand
+    except OSError:
+        return  # there are files
+    db.transact(connection, _end_empty, life)
+
+
+def _end_empty(connection: sqlite3.Connection, life: ContainedRow) -> None:
+    contained_work.drop_wanted(connection, life.path, "its run did not begin")
+    contained_work.set_state(connection, life.id, PURGED)
 
 
 def clean_if_over(connection: sqlite3.Connection, path: str, why: str, by: str = trash.BY_ITSELF) -> bool:
@@ -134,6 +159,7 @@ def _refused_delivery(connection: sqlite3.Connection, path: str, one: Delivery, 
 
 def _end_life(connection: sqlite3.Connection, life: ContainedRow, place: str, why: str, by: str) -> None:
     contained_work.set_state(connection, life.id, CLEANED)
+    contained_work.drop_wanted(connection, life.path, "its run did not begin")
     files = len(_files(place))
     if os.path.isdir(place):
         workspace_trash.record(connection, life.id, life.path, place, by=by, how="cleaned", files=files, why=why)

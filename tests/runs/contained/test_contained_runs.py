@@ -15,7 +15,7 @@ import pytest
 
 from imi_monitor import host
 from imi_monitor.model.errors import Refused
-from imi_monitor.runs.contained import request_folder, workspace_end
+from imi_monitor.runs.contained import request_folder, workspace_end, workspace_place
 from imi_monitor.store import contained_work, db, runs
 from tests.helpers import ROOT, wait_for
 from tests.limits import LIMIT
@@ -156,12 +156,16 @@ def test_a_signal_at_any_moment_leaves_nothing_behind(
         wait_for(lambda: all(one["ended_at"] for one in world.imi("runs", "--json").data["runs"]))
         assert world.imi("claims", "--json").data["claims"] == []
         assert not [path for path in out.iterdir() if path.name.startswith(".")], "no half file"
-        if place.exists() and state_of(place, world) == "active":
+        if place.exists() and state_of(place, world) == "active" and any(place.iterdir()):
             with suppress(Refused):
                 wait_for(lambda: not place.exists() or state_of(place, world) != "active" or bool(_waiting(world)))
         for one in _waiting(world):
             world.imi("workspace", "clean", "--drop-deliveries")
             assert one
+    connection = db.connect(registry())  # an empty one of a start that was killed goes with the next start
+    workspace_end.settle_all(connection)
+    db.close(connection)
+    assert not place.exists()
 
 
 def _waiting(world: RunWorld) -> list[str]:
@@ -188,6 +192,30 @@ def test_a_crash_in_the_middle_of_the_clean_up_is_completed(
     assert not place.exists()
     [life] = contained_work.list_lives(connection, contained_work.CLEANED)
     assert Path(life.trash_path or "", "a.md").read_text() == "a"
+    db.close(connection)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_start_that_dies_before_its_run_is_recorded_leaves_no_workspace(
+    world: RunWorld, place: Path, killed: bool
+) -> None:
+    connection = db.connect(registry())
+    workspace_place.make(str(place))
+    life = contained_work.open_life(connection, "default", str(place))
+    about = {"run": "gone", "agent": "claude-1", "allowed": True}
+    contained_work.want_delivery(connection, str(place), "a.md", "/x/a.md", **about)
+    connection.commit()
+    if killed:  # the next start finds it
+        workspace_end.settle_all(connection)
+    else:
+        with workspace_place.locked(str(place)):
+            workspace_end.discard_empty(connection, str(place))
+    assert not place.exists()
+    assert contained_work.list_deliveries(connection, str(place), "wanted") == []
+    assert [one.id for one in contained_work.list_lives(connection, contained_work.PURGED)] == [life.id]
+    world.imi("file", "write", "mine.md", "--content", "x")
+    workspace_end.settle_all(connection)
+    assert (place / "mine.md").exists(), "a person's own file"
     db.close(connection)
 
 
