@@ -12,6 +12,7 @@ from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.model.agent import Agent
+    from imi_monitor.model.change import Change
     from imi_monitor.model.run import Run
 
 # the types of a row that is a run: in its run folder, in a contained workspace, of another program
@@ -30,7 +31,8 @@ class RunRows:
         alone = [one for one in (*snapshot.runs, *snapshot.watched) if one.key is None]
         if not alone:
             return snapshot
-        self._rows = {one.id: self._row(snapshot.host, one) for one in alone}
+        changes = _last_changes(snapshot, alone)
+        self._rows = {one.id: self._row(snapshot.host, one, changes.get(_place(one))) for one in alone}
         keys = {one.id: row_key(snapshot.host, one) for one in alone}
         agents, self._agents = self._agents, {}
         located = []
@@ -45,16 +47,28 @@ class RunRows:
         rows = tuple(self._rows.values())
         return replace(snapshot, worktrees=(*snapshot.worktrees, *rows), agents=tuple(located))
 
-    def _row(self, host: str, one: Run) -> Worktree:
+    def _row(self, host: str, one: Run, change: Change | None) -> Worktree:
         known = self._rows.get(one.id)
-        return known if known is not None and known.run == one else _made(host, one)
+        same = known is not None and known.run == one and known.last_change is change
+        return known if known is not None and same else _made(host, one, change)
+
+
+def _place(one: Run) -> str:
+    return one.workspace or one.folder
+
+
+def _last_changes(snapshot: Snapshot, alone: list[Run]) -> dict[str, Change]:
+    """The last change in each workspace, by its path: agents that share one share it."""
+    places = {one.short: _place(one) for one in alone}
+    found = ((places.get(change.worktree), change) for change in snapshot.changes if change.repo == NO_REPOSITORY)
+    return {place: change for place, change in found if place is not None}
 
 
 def row_key(host: str, one: Run) -> Key:
     return Key(host, NO_REPOSITORY, one.short)
 
 
-def _made(host: str, one: Run) -> Worktree:
+def _made(host: str, one: Run, change: Change | None) -> Worktree:
     return Worktree(
         key=row_key(host, one),
         path=one.workspace or one.folder,
@@ -69,5 +83,6 @@ def _made(host: str, one: Run) -> Worktree:
         failure=None,
         watched="live",
         watched_why=None,
+        last_change=change,
         run=one,
     )

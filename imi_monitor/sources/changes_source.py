@@ -1,4 +1,4 @@
-"""File changes: watches every worktree, every repository's git files and the registry's folder.
+"""File changes: watches every worktree, the workspaces of runs, every repository's git files and the registry's folder.
 
 Events of worktrees become changes; all events become hints for the other sources. What may have been missed becomes a
 hint that everything there may have changed.
@@ -17,9 +17,20 @@ from imi_monitor.model import times
 from imi_monitor.sources.files.change_coalescer import GRACE, ChangeCoalescer
 from imi_monitor.sources.files.ignore_rules import IgnoreRules, global_ignore_file
 from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot
-from imi_monitor.sources.hints import AllStatusesRead, Hint, RosterRead, WorktreeListChanged
+from imi_monitor.sources.hints import AllStatusesRead, Hint, OpenRunsRead, RosterRead, WorktreeListChanged
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
-from imi_monitor.sources.watch_sinks import GitDirSink, RefsSink, RegistrySink, SharedFolderSink, WorktreeSink
+from imi_monitor.sources.watch_sinks import (
+    GitDirSink,
+    RefsSink,
+    RegistrySink,
+    SharedFolderSink,
+    WorkspaceSink,
+    WorktreeSink,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from imi_monitor.model.run import Run
 
 _REFS = ("heads", "remotes", "tags")
 _REGISTRY = "registry"
@@ -43,6 +54,9 @@ class ChangesSource(Source):
         self._ignore_file = global_ignore_file()
         self._worktrees: dict[str, WorktreeSink] = {}  # by root name
         self._shared_folders: dict[str, SharedFolderSink] = {}  # by root name
+        self._workspaces: dict[str, WorkspaceSink] = {}  # by root name
+        self._runs: tuple[Run, ...] = ()  # open, without a worktree
+        self._roster: tuple[RosterEntry, ...] | None = None
         self._admin_dirs: dict[str, tuple[str, ...]] = {}  # by repository
         self._polled: dict[str, WorktreeSink] = {}  # those of the worktrees, the last one to be polled at the end
         self._replaced: set[str] = set()  # roots with a folder that is gone or replaced
@@ -54,7 +68,14 @@ class ChangesSource(Source):
     def handle_hint(self, hint: Hint) -> None:
         match hint:
             case RosterRead(entries):
+                self._roster = entries
                 self._rosters.put_nowait(entries)
+            case OpenRunsRead(runs):
+                places = [(one.id, one.workspace) for one in runs]
+                if places != [(one.id, one.workspace) for one in self._runs]:
+                    self._runs = runs
+                    if self._roster is not None:
+                        self._rosters.put_nowait(self._roster)
             case AllStatusesRead():
                 self._statuses_read.set()
 
@@ -97,7 +118,22 @@ class ChangesSource(Source):
         for name, entry in wanted.items():
             if name not in self._worktrees or name in replaced:
                 await self._watch_worktree(name, entry, paths)
+        await self._watch_workspaces(replaced)
         self._began = True
+
+    async def _watch_workspaces(self, replaced: set[str]) -> None:
+        """Watch the folder of each run; what several share is shown with the first of them, and without an author."""
+        wanted: dict[str, WorkspaceSink] = {}
+        for one in self._runs:
+            name = f"workspace {one.workspace or one.folder}"
+            wanted[name] = WorkspaceSink(self, name, one, shared=name in wanted)
+        for name in [name for name, sink in self._workspaces.items() if sink.about != _about(wanted.get(name))]:
+            self._watcher.remove(name)
+            del self._workspaces[name]
+        for name, sink in wanted.items():
+            if name not in self._workspaces or name in replaced:
+                self._workspaces[name] = sink
+                await self._watcher.add(WatchRoot(name, (sink.path,), sink, deep=True, descend=sink.descend))
 
     async def _watch_worktree(self, name: str, entry: RosterEntry, sorted_paths: Sequence[str]) -> None:
         rules = IgnoreRules(entry.path, entry.admin_dir, entry.common_dir, self._ignore_file)
@@ -199,7 +235,8 @@ class ChangesSource(Source):
 
     def _coalescers(self) -> list[ChangeCoalescer]:
         shared = [sink.coalescer for sink in self._shared_folders.values()]
-        return [*(sink.coalescer for sink in self._worktrees.values()), *shared]
+        workspaces = [sink.coalescer for sink in self._workspaces.values()]
+        return [*(sink.coalescer for sink in self._worktrees.values()), *shared, *workspaces]
 
     def _schedule_flush(self) -> None:
         if self._flush_timer is None:
@@ -227,6 +264,10 @@ def list_inside(folder: str, sorted_paths: Sequence[str]) -> Sequence[str]:
     """Those of the paths that begin with the folder and a separator; in a sorted list they are neighbours."""
     begin, end = folder + os.sep, folder + chr(ord(os.sep) + 1)
     return sorted_paths[bisect_left(sorted_paths, begin) : bisect_left(sorted_paths, end)]
+
+
+def _about(sink: WorkspaceSink | None) -> tuple[str, str | None] | None:
+    return None if sink is None else sink.about
 
 
 def _root_name(entry: RosterEntry) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.run import Run
 from imi_monitor.model.snapshot import GitState, Key
 from imi_monitor.sources.source import RosterEntry
 
@@ -18,6 +19,13 @@ class RosterRead:
     """The engine has these worktrees now."""
 
     entries: tuple[RosterEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRunsRead:
+    """The runs that are not over and have no worktree, the newest first."""
+
+    runs: tuple[Run, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,7 @@ class UnreadWanted:
 
 Hint = (
     RosterRead
+    | OpenRunsRead
     | GitStateRead
     | AllStatusesRead
     | AgentsRead

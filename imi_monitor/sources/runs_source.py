@@ -15,7 +15,7 @@ from imi_monitor.model import times
 from imi_monitor.model.contained_names import REGISTRY_FILE
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.run import Run, RunFile
-from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged
+from imi_monitor.sources.hints import Hint, OpenRunsRead, RefreshRequested, RegistryChanged
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 from imi_monitor.sources.timers import PollTimer
 from imi_monitor.store import shown_runs
@@ -31,7 +31,7 @@ _SHOWN_AFTER = timedelta(hours=1)  # its end
 _UNSEEN_AFTER = timedelta(days=1)  # its crash or failure, which a person should see
 _SHORTEST_PAUSE = 0.1  # seconds between two reads
 _TIME_SHARE = 0.2  # of the time, at most, that reads take
-_PARTS = ("search_results", "work_products", "workbench_activity", "media")
+PARTS = ("search_results", "work_products", "workbench_activity", "media")
 _MOST_FILES = 200
 _MOST_READ = 2000
 
@@ -67,6 +67,7 @@ class RunsSource(Source):
         if shown:
             shown = await asyncio.to_thread(self._with_files, shown)
         receiver.update(runs=tuple(shown))
+        receiver.send_hint(OpenRunsRead(tuple(one for one in shown if one.is_open and one.key is None)))
         receiver.set_healthy(self.name)
         if any(one.is_open for one in shown):
             self._timer.succeeded()
@@ -126,7 +127,7 @@ def list_workspace(folder: str | None) -> tuple[RunFile, ...]:
 
 def _files(folder: str) -> Iterator[RunFile]:
     read = 0
-    for part in _PARTS:
+    for part in PARTS:
         for where, folders, names in os.walk(os.path.join(folder, part)):
             folders.sort()
             for name in sorted(names):

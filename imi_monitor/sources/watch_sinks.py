@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from imi_monitor.model.contained_names import REGISTRY_FILE
+from imi_monitor.model.run_rows import NO_REPOSITORY
 from imi_monitor.sources.files.change_coalescer import ChangeCoalescer
 from imi_monitor.sources.files.checkout import Checkout
 from imi_monitor.sources.files.ignore_rules import IgnoreRules
@@ -19,10 +21,12 @@ from imi_monitor.sources.hints import (
     SharedFilesChanged,
     WorktreeListChanged,
 )
+from imi_monitor.sources.runs_source import PARTS
 from imi_monitor.sources.source import RosterEntry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from imi_monitor.model.run import Run
     from imi_monitor.sources.changes_source import ChangesSource
 
 # files of a git directory that are written all the time and mean nothing here
@@ -132,6 +136,30 @@ class SharedFolderSink(_RootSink):
 
     def read_again(self) -> None:
         self._send(SharedFilesChanged(self._common, seen=False))
+
+
+class WorkspaceSink(_RootSink):
+    """The files of a workspace outside of git: of a contained one, which is flat, or the parts of a run folder."""
+
+    def __init__(self, source: ChangesSource, root: str, one: Run, *, shared: bool) -> None:
+        super().__init__(source, root)
+        self._is_flat = one.workspace is not None
+        self.path = one.workspace or one.folder
+        self.about = (one.short, None if shared else one.agent)
+        name, by = self.about
+        self.coalescer = ChangeCoalescer(self.path, NO_REPOSITORY, name, self._is_hidden, lambda _path: False, by=by)
+
+    def _is_hidden(self, path: str) -> bool:
+        first, _, rest = path.partition(os.sep)
+        if self._is_flat:
+            return bool(rest) or first.startswith(".") or first == REGISTRY_FILE
+        return first not in PARTS or not rest
+
+    def descend(self, path: str) -> bool:
+        return not self._is_flat and path[len(self.path) + 1 :].partition(os.sep)[0] in PARTS
+
+    def events(self, batch: Sequence[FileEvent]) -> None:
+        self._source.coalesce(self.coalescer, batch)
 
 
 class GitDirSink(_RootSink):

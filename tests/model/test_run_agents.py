@@ -10,6 +10,7 @@ from imi_monitor.model import agent as states
 from imi_monitor.model import agent_text, attention, snapshot_json
 from imi_monitor.model.agent import Agent, ToolCall
 from imi_monitor.model.agent_text import waits_for
+from imi_monitor.model.change import Change
 from imi_monitor.model.run import Run
 from imi_monitor.model.run_agents import RunAgents
 from imi_monitor.model.run_rows import RunRows
@@ -28,6 +29,17 @@ def seen(one: Run, state: str, **other: object) -> Agent:
     """The agent of the run as a reader of its program found it."""
     made = sample_agents.agent(one.program, "fix-bug", state, session=one.session or "", source="transcript")
     return replace(made, pid=one.pid, pid_started=one.pid_started, **other)  # type: ignore[arg-type]
+
+
+def test_the_last_change_in_a_workspace_stands_in_the_row_of_each_run_there() -> None:
+    flat = "/tmp/denker_workspace/default"
+    first, second = (replace(one, key=None, workspace=flat) for one in (sample_runs.ASKS, sample_runs.QUEUED))
+    world, rows = sample_runs.with_runs(sample_snapshots.busy(), first, second, sample_runs.DONE), RunRows()
+    change = Change("", first.short, "modified", "a.md", "2026-01-27T14:02:00+00:00")
+    before = {tree.key.worktree: tree for tree in rows.merge(world).worktrees}
+    merged = {tree.key.worktree: tree for tree in rows.merge(replace(world, changes=(change,))).worktrees}
+    assert merged[first.short].last_change is change and merged[second.short].last_change is change
+    assert merged[sample_runs.DONE.short] is before[sample_runs.DONE.short], "it did not change"
 
 
 @pytest.mark.parametrize(("level", "shown"), [("write", "write"), ("strict", "strict"), (None, "off")])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
+from imi_monitor.model.change import Change
 from imi_monitor.sources.changes_source import ChangesSource, list_inside
 from imi_monitor.sources.files.watcher import FileEvent
 from imi_monitor.sources.hints import (
@@ -13,6 +15,7 @@ from imi_monitor.sources.hints import (
     FilesChanged,
     GitDirsUncertain,
     Hint,
+    OpenRunsRead,
     RefsChanged,
     RegistryWritten,
     RosterRead,
@@ -20,6 +23,7 @@ from imi_monitor.sources.hints import (
 )
 from imi_monitor.sources.source import RosterEntry
 from tests.sources.source_kit import FakeWatcher, RecordingReceiver, roster_entry, running, until
+from tests.ui import sample_runs
 
 
 class Scene:
@@ -126,6 +130,48 @@ def test_the_worktrees_that_are_polled_are_counted(tmp_path: Path) -> None:
         await until(lambda: "worktree app done" in scene.watcher.removed)
         sinks["done"].mode_changed("polling", "late")
         assert scene.receiver.notes["files"] is None
+
+    run(tmp_path, play)
+
+
+def test_the_files_of_workspaces_are_changes_by_their_agent(tmp_path: Path) -> None:
+    folder, flat = tmp_path / "session_1", tmp_path / "default"
+    for parent in (folder / "work_products", folder / "requests", flat):
+        parent.mkdir(parents=True)
+    alone = replace(sample_runs.DONE, status="alive", folder=str(folder))
+    first, second = (
+        replace(one, key=None, workspace=str(flat), folder=str(tmp_path / one.id))
+        for one in (sample_runs.WORKS, sample_runs.QUEUED)
+    )
+
+    def made(scene: Scene, root: Path, *paths: str) -> list[Change]:
+        for path in paths:
+            (root / path).write_text("x")
+        scene.watcher.roots[f"workspace {root}"].sink.events(
+            [FileEvent(str(root / path), "modified") for path in paths]
+        )
+        found = list(scene.receiver.changes)
+        scene.receiver.changes.clear()
+        return found
+
+    async def play(scene: Scene) -> None:
+        scene.set_roster()
+        scene.source.handle_hint(OpenRunsRead((alone, first)))
+        await until(lambda: len(scene.watcher.roots) == 3)
+        [change] = made(scene, folder, "work_products/report.md", "requests/x.json", "run.json")
+        assert (change.repo, change.worktree, change.path) == ("", alone.short, "work_products/report.md")
+        assert change.by == alone.agent
+        [change] = made(scene, flat, "a.md", ".hidden", "workspace_metadata.json")
+        assert (change.worktree, change.path, change.by) == (first.short, "a.md", first.agent)
+        descend = scene.watcher.roots[f"workspace {folder}"].descend
+        assert descend(str(folder / "work_products/deep")) and not descend(str(folder / "requests"))
+        scene.source.handle_hint(OpenRunsRead((second, alone, first)))
+        await until(lambda: scene.watcher.removed == [f"workspace {flat}"])
+        await until(lambda: f"workspace {flat}" in scene.watcher.roots)
+        [change] = made(scene, flat, "b.md")
+        assert (change.worktree, change.by) == (first.short, None), "two share it: which of them is unknown"
+        scene.source.handle_hint(OpenRunsRead(()))
+        await until(lambda: set(scene.watcher.roots) == {"registry"})
 
     run(tmp_path, play)
 

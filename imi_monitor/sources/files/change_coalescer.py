@@ -42,6 +42,7 @@ class ChangeCoalescer:
     ignored: Callable[[str], bool]
     tracked: Callable[[str], bool]
     checkout: Checkout | None = None  # what git writes itself is counted and becomes one change
+    by: str | None = None  # who makes all changes here; None: the owner of the claim at their time
     _checked_out: int = 0
     _checked_out_at: float = 0.0
     _waiting: dict[str, _WaitingPath] = field(default_factory=dict)  # oldest first
@@ -148,7 +149,7 @@ class ChangeCoalescer:
 
     def _change(self, kind: Kind, path: str, at: str, origin: str | None = None) -> Change:
         size = None if kind == "deleted" else _size(os.path.join(self.root, path))
-        return Change(self.repo, self.worktree, kind, path, at, size=size, origin=origin)
+        return Change(self.repo, self.worktree, kind, path, at, size=size, by=self.by, origin=origin)
 
     def _bundle(self, changes: list[Change], at: str) -> list[Change]:
         """Replace many changes of a kind by one with a count and their common folder."""
@@ -157,12 +158,11 @@ class ChangeCoalescer:
         kinds: dict[Kind, list[Change]] = {}
         for change in changes:
             kinds.setdefault(change.kind, []).append(change)
-        return [
-            group[0]
-            if len(group) == 1
-            else Change(self.repo, self.worktree, kind, common_folder(c.path for c in group), at, count=len(group))
-            for kind, group in kinds.items()
-        ]
+        return [group[0] if len(group) == 1 else self._change_of_many(kind, group, at) for kind, group in kinds.items()]
+
+    def _change_of_many(self, kind: Kind, group: list[Change], at: str) -> Change:
+        folder = common_folder(change.path for change in group)
+        return Change(self.repo, self.worktree, kind, folder, at, by=self.by, count=len(group))
 
 
 def common_folder(paths: Iterable[str]) -> str:
