@@ -2,7 +2,8 @@
 
 `[[slow]]` streams words for a minute, `[[ask]]` calls a command that needs a permission, `[[run]]` one that runs for a while,
 `[[fail]]` refuses with 400, `[[retry]]` with 529 so that the program tries again. `[[hi]]` is answered by a word.
-`[[commit]]` and `[[deliver]]` work behind a wall, `[[claim]]` calls imi's tool, `[[write]]` writes the file named by `file=PATH`.
+`[[commit]]` and `[[deliver]]` work behind a wall, `[[claim]]` calls imi's tool, `[[write]]` writes the file named by `file=PATH`,
+`[[read]]` reads it.
 It speaks the four languages of the programs: Anthropic messages, OpenAI responses and chat completions, Gemini.
 """
 
@@ -29,9 +30,10 @@ _COMMANDS = {
     "deliver": "echo '# Report' > report.md && imi file deliver report.md $OUT/ && imi file write second.md --content x",
 }
 _TOOLS = {
-    "claim": ("claim", {}),
-    "write": ("Write", {"content": "words\n"}),
-}  # mark -> the end of the tool's name, its arguments
+    "claim": (("claim",), {}),
+    "write": (("Write", "write_file"), {"content": "words\n"}),
+    "read": (("Read", "read_file"), {}),
+}  # mark -> the end of the tool's name in any of the programs, its arguments
 _FILE = re.compile(r"file=(\S+)")
 
 
@@ -44,12 +46,12 @@ class Turn:
     asks: bool = False
     refusal: int | None = None
     pause: float = 0.0  # seconds between two words
-    tool: str | None = None  # instead of a command: the end of the name of a tool
+    tool: tuple[str, ...] = ()  # instead of a command: the end of the name of a tool
     given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def calls(self) -> bool:
-        return self.command is not None or self.tool is not None
+        return self.command is not None or bool(self.tool)
 
 
 def next_turn(texts: Sequence[tuple[str, str]], tools: bool) -> Turn:
@@ -88,9 +90,9 @@ def can_run(tools: Sequence[str]) -> bool:
 
 def call(turn: Turn, tools: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """The command as a call of the tool that the program offers for commands."""
-    if turn.tool is not None:
+    if turn.tool:
         if "mcp__imi" in tools:  # Codex gives the tools of a server one name
-            return turn.tool, dict(turn.given)
+            return turn.tool[0], dict(turn.given)
         found = [one for one in tools if one.endswith(turn.tool)]
         if not found:
             raise ValueError(f"no tool {turn.tool} among {sorted(tools)}")

@@ -5,6 +5,7 @@ They run where `make agents` has installed the programs; elsewhere they skip and
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from tests.helpers import ROOT, wait_for
 from tests.limits import LIMIT
 from tests.real_agents import stub_model
-from tests.real_agents.programs import PROGRAMS, RealProgram, binary
+from tests.real_agents.programs import PROGRAMS, RealProgram, binary, command
 from tests.runs.conftest import world
 from tests.runs.run_kit import RunWorld
 from tests.runs.walls.test_escapes import find_wall
@@ -131,6 +132,28 @@ def test_claude_is_told_before_it_writes_a_file_that_another_worktree_has_change
     told = [one for one in stub_model.ASKED if b"imi: feat-other" in one]
     assert told, "the model got the line with the result of its tool"
     assert (world.tree.path / "shared.md").exists(), "it is told, not kept from it"
+
+
+def test_gemini_is_told_when_it_reads_a_file_that_another_worktree_has_changed(
+    world: RunWorld, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes no context before an edit: it is told with the file that it reads before."""
+    gemini = next(one for one in PROGRAMS if one.cli == "gemini")
+    install(world, gemini, port, monkeypatch)
+    settings = Path(os.environ["HOME"], ".gemini", "settings.json")
+    known = json.loads(settings.read_text())
+    settings.write_text(json.dumps({**known, "security": {**known["security"], "folderTrust": {"enabled": False}}}))
+    (world.tree.path / "shared.md").write_text("mine\n")
+    (world.repo.worktree("feat-other").path / "shared.md").write_text("theirs\n")
+    assert world.imi("hooks", "install", "gemini").code == 0
+    with watching(world):
+        folder = Path(os.environ["HOME"], ".local/state/imi/edits")
+        wait_for(lambda: any("shared.md" in one.read_text() for one in folder.glob("*.tsv")))
+        prompt = f"[[read]] file={world.tree.path}/shared.md"
+        argv = [*command(gemini), "-p", prompt, "--yolo"]
+        done = subprocess.run(argv, cwd=world.tree.path, capture_output=True, text=True, timeout=LIMIT, check=False)
+    told = [one for one in stub_model.ASKED if b"imi: feat-other" in one]
+    assert told, done.stdout + done.stderr
 
 
 @contextmanager

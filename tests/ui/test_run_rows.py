@@ -43,6 +43,11 @@ def show(play: Play, shown: Snapshot, size: tuple[int, int] = (140, 40)) -> None
     asyncio.run(main())
 
 
+def changes_of(app: ImiApp) -> list[tuple[str, str, str]]:
+    changes = app.home.shown.changes if app.home.shown is not None else ()
+    return [(one.repo, one.worktree, one.path) for one in changes]
+
+
 async def select(app: ImiApp, pilot: Pilot[Any], name: str) -> None:
     await select_worktree(app, name)
     await wait_until(pilot, lambda: selected_name(app) == name)
@@ -131,6 +136,8 @@ def test_real_runs_appear_answer_and_end_in_the_list(world: RunWorld) -> None:
         with open(product, "w", encoding="utf-8") as file:
             file.write("done")
         await wait_until(pilot, lambda: "work_products/report.md" in screen_text(app))
+        made = ("", alone, "work_products/report.md")
+        await wait_until(pilot, lambda: made in [(one.repo, one.worktree, one.path) for one in app.home.shown.changes])
         await pilot.press("W")
         await wait_until(pilot, lambda: "asks: permission for" in screen_text(app))
         await pilot.press("escape")
