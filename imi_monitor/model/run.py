@@ -27,6 +27,7 @@ PLACES: Final = (STARTING, ALIVE)  # the statuses that count against the number 
 
 YES, NO = "yes", "no"
 SHORT: Final = 8  # characters of an id, by which commands find a run
+_ID: Final = frozenset("0123456789abcdef")
 STALL_SECONDS: Final = 120.0
 FIRST_SIGN_SECONDS: Final = 60.0  # the slowest program that was seen took 56 s for its first line
 MOST_PROMPT: Final = 256 << 10
@@ -133,7 +134,7 @@ def began_anew(why: str | None) -> str:
 
 def shown_name(name: str) -> str:
     """What a row that is a run is called: `run 1b2c3d4e` by the short id, a watched one by its own name."""
-    return f"run {name}" if len(name) == SHORT else name
+    return f"run {name}" if len(name) == SHORT and _ID.issuperset(name) else name
 
 
 def shown_state(status: str, state: str | None, silent: float | None, *, limited: bool = False) -> str:
