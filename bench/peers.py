@@ -1,7 +1,8 @@
 """imi beside other worktree programs, on the same worktrees in one run (`make bench ARGS=peers`).
 
 A peer takes part if its program is on PATH; the others are named at the end. Every figure is the median time of a whole
-process. Budgets hold for imi alone. `wt list` and `workmux list` show git states, so `imi status` is what they stand beside.
+process, or what a dashboard costs at rest. Budgets hold for imi alone. `wt list`, `lazyworktree list` and `workmux list` show
+git states, so `imi status` is what they stand beside.
 """
 
 from __future__ import annotations
@@ -19,21 +20,24 @@ from itertools import count
 
 from bench.common import IMI, Row
 from bench.creation import environment
+from bench.ui import Pane
 from bench.worlds import World, build, git
 
 _FILES = 500
 _ROUNDS = {20: 15, 200: 7}
+_SETTLE_SECONDS, _REST_SECONDS = 10, float(os.environ.get("BENCH_IDLE", "30"))
 _LIST, _STATUS_20, _CREATE_EXTRA, _REMOVE, _STATUS_RATIO = 35, 90, 30, 80, 3
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A program and its commands; `{name}` is the branch of a new worktree. None: it has no such command."""
+    """A program and its commands; `{name}` is the branch of a worktree, `{path}` its folder. None: it has no such command."""
 
     program: str
-    status: tuple[str, ...]
+    status: tuple[str, ...] | None = None
     create: tuple[str, ...] | None = None
     remove: tuple[str, ...] | None = None
+    dashboard: tuple[str, ...] | None = None
 
 
 _PEERS = (
@@ -44,7 +48,14 @@ _PEERS = (
         ("remove", "--foreground", "--no-delete-branch", "-y", "{name}"),
     ),
     Peer("workmux", ("list",)),  # its `add` needs a running multiplexer
-    Peer("lazyworktree", ("list",)),
+    Peer(
+        "lazyworktree",
+        ("list",),
+        ("create", "--silent", "--from-branch=main", "{name}"),
+        ("delete", "--silent", "--no-branch", "{path}"),
+        (),
+    ),
+    Peer("ccmanager", dashboard=()),
     Peer("gwq", ("status",)),
     Peer("terris", ("--list",)),
 )
@@ -58,6 +69,7 @@ def run() -> Iterator[Row]:
             yield from _reading(place, found, rounds)
             if trees == 20:
                 yield from _changing(place, found, rounds)
+                yield from _resting(place, found)
     missing = ", ".join(peer.program for peer in _PEERS if peer not in found)
     if missing:
         print(f"not on PATH, so not measured: {missing}", file=sys.stderr)
@@ -107,7 +119,11 @@ def _reading(place: _Place, peers: Sequence[Peer], rounds: int) -> Iterator[Row]
         "git worktree list": partial(place.run, "git", "worktree", "list"),
         "imi list": partial(place.run, IMI, "list"),
         "imi status": partial(place.run, IMI, "status"),
-        **{_title(peer.program, peer.status): partial(place.run, peer.program, *peer.status) for peer in peers},
+        **{
+            _title(peer.program, peer.status): partial(place.run, peer.program, *peer.status)
+            for peer in peers
+            if peer.status
+        },
     }
     times = _medians(rounds, work)
     floor = times["git status in each"]
@@ -128,6 +144,27 @@ def _changing(place: _Place, peers: Sequence[Peer], rounds: int) -> Iterator[Row
     yield Row("create: imi feat beyond git", created["imi feat"] - bare, "ms", budget=_CREATE_EXTRA)
     for name, value in _removals(place, removers, rounds).items():
         yield Row(f"remove: {name}", value, "ms", budget=_REMOVE if name == "imi remove" else None)
+
+
+def _resting(place: _Place, peers: Sequence[Peer]) -> Iterator[Row]:
+    """The processor time and memory of dashboards that show these worktrees while nothing happens."""
+    dashboards = {"imi": [IMI, "monitor"]}
+    dashboards |= {
+        peer.program: [shutil.which(peer.program) or peer.program, *peer.dashboard]
+        for peer in peers
+        if peer.dashboard is not None
+    }
+    for name, argv in dashboards.items():
+        with Pane(argv, place.world.main, place.env) as pane:
+            time.sleep(_SETTLE_SECONDS)
+            before, begun = pane.cpu(), time.perf_counter()
+            time.sleep(_REST_SECONDS)
+            used = (pane.cpu() - before) / (time.perf_counter() - begun) * 100
+            if pane.process.poll() is not None:
+                print(f"{name} ended at once: it is not measured at rest", file=sys.stderr)
+                continue
+            yield Row(f"at rest: {name}", used, "%")
+            yield Row(f"memory: {name}", pane.rss(), "MB")
 
 
 def _creators(place: _Place, peers: Sequence[Peer]) -> dict[str, Callable[[], object]]:
@@ -154,8 +191,8 @@ def _removers(place: _Place, peers: Sequence[Peer]) -> dict[str, Callable[[str, 
     for peer in peers:
         if peer.remove:
             command = peer.remove
-            found[_title(peer.program, command)] = lambda _, branch, peer=peer, command=command: place.run(  # type: ignore[misc]
-                peer.program, *_named(command, branch)
+            found[_title(peer.program, command)] = lambda path, branch, peer=peer, command=command: place.run(  # type: ignore[misc]
+                peer.program, *_named(command, branch, path)
             )
     return found
 
@@ -203,8 +240,8 @@ def _wait(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def _named(command: Sequence[str], name: str) -> list[str]:
-    return [word.replace("{name}", name) for word in command]
+def _named(command: Sequence[str], name: str, path: str = "") -> list[str]:
+    return [word.replace("{name}", name).replace("{path}", path) for word in command]
 
 
 def _title(program: str, command: Sequence[str] | None) -> str:

@@ -26,6 +26,7 @@ _REMOVAL = (
     "actions/test_prune.py",
     "actions/test_recovery.py",
     "actions/test_removal_crash.py",
+    "actions/test_removal_sync.py",
 )
 _TRASH = (
     "actions/test_trash.py",
@@ -68,6 +69,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "store/test_registry_access.py",
         "store/test_full_disk.py",
         "store/test_kills.py",
+        "store/test_followed_registry.py",
+        "store/test_async_registry.py",
     ),
     "actions/removal/safe_removal.py": _REMOVAL,
     "actions/removal/inspection.py": _REMOVAL,
@@ -89,7 +92,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "actions/test_recovery.py",
         "actions/test_removal_crash.py",
     ),
-    "actions/removal/purge.py": _TRASH,
+    "actions/removal/purge.py": (
+        *_TRASH,
+        "actions/test_recovery.py",
+        "actions/test_removal_crash.py",
+        "actions/test_stage.py",
+    ),
     "git/git_admin_dir.py": ("git/test_git_admin_dir.py", *_REMOVAL),
     "git/spawn.py": ("git/test_spawn.py",),
     "git/environment.py": _GIT,
@@ -112,10 +120,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "sources/test_changes_source.py",
         "sources/test_watchers.py",
     ),
-    "ui/command_conditions.py": ("ui/test_commands.py", "ui/test_home.py", "ui/test_menus.py"),
+    "ui/command_conditions.py": ("ui/test_commands.py", "ui/test_home.py", "ui/test_menus.py", "ui/test_run_rows.py"),
     "ui/dialogs/action_dialog.py": _DIALOGS,
     "ui/dialogs/action_run.py": ("ui/test_action_run.py", *_DIALOGS),
-    "ui/dialogs/form.py": _DIALOGS,
+    "ui/dialogs/form.py": (*_DIALOGS, "ui/test_new_dialog.py"),
 }
 
 

@@ -51,24 +51,40 @@ class ReachedStatements:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self.sources = {module: (ROOT / "imi_monitor" / module).read_text() for module in TESTS}
         self.statements: list[Statement] = []
-        self._probed = {module: add_probes(module, source, self.statements) for module, source in self.sources.items()}
-        key = hashlib.sha256("\0".join(self.sources.values()).encode()).hexdigest()
-        kept = json.loads(file.read_text()) if file.exists() else {}
-        self._key = key
-        self._files: dict[str, dict[str, Any]] = kept["files"] if kept.get("sources") == key else {}
+        self._probed: dict[str, str] = {}
+        self._modules: dict[str, str] = {}  # the hash of each
+        for module in TESTS:
+            source = (ROOT / "imi_monitor" / module).read_text()
+            self._probed[module] = add_probes(module, source, self.statements)
+            self._modules[module] = hashlib.sha256(source.encode()).hexdigest()
+        self._files: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.exists() else {}
 
     def list_unknown(self, modules: Iterable[str]) -> list[str]:
-        """The test files of these modules that were not measured as they are now."""
-        files = dict.fromkeys(test for module in modules for test in list_test_files(module))
-        return [name for name in files if self._files.get(name, {}).get("hash") != _hash(name)]
+        """The test files of these modules that were not measured with the modules as they are now."""
+        wanted = [(test, module) for module in modules for test in list_test_files(module)]
+        return [*dict.fromkeys(test for test, module in wanted if not self._is_known(test, module))]
+
+    def _is_known(self, test_file: str, module: str) -> bool:
+        known = self._files.get(test_file, {})
+        return bool(known) and (known["hash"], known["modules"].get(module)) == (
+            _hash(test_file),
+            self._modules[module],
+        )
 
     def add(self, file: str, tests: Reached) -> None:
         """Keep what the tests of a file execute."""
-        self._files[file] = {"hash": _hash(file), "tests": tests}
+        kept = {test: (seconds, self._by_module(numbers)) for test, (seconds, numbers) in tests.items()}
+        self._files[file] = {"hash": _hash(file), "modules": self._modules, "tests": kept}
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.write_text(json.dumps({"sources": self._key, "files": self._files}))
+        self._file.write_text(json.dumps(self._files))
+
+    def _by_module(self, numbers: list[int]) -> dict[str, list[int]]:
+        """The first lines of the statements, which stay when another module changes."""
+        found: dict[str, set[int]] = {}
+        for number in numbers:
+            found.setdefault(self.statements[number].module, set()).add(self.statements[number].first)
+        return {module: sorted(lines) for module, lines in found.items()}
 
     def instrument(self, root: Path, area: Path) -> None:
         """Write the modules with their probes into a copy of the checkout; `area` is the shared file."""
@@ -81,15 +97,14 @@ class ReachedStatements:
 
     def list_reaching(self, module: str, line: int) -> list[str] | None:
         """The tests that execute this line, the shortest first. None if it is executed at import, thus by all."""
-        around = [one for one in self.statements if one.module == module and one.first <= line <= one.last]
+        around = [one.first for one in self.statements if one.module == module and one.first <= line <= one.last]
         if not around:
             return None
-        number = max(around, key=lambda one: (one.first, one.number)).number
         found = [
             (seconds, test)
             for file in list_test_files(module)
             for test, (seconds, reached) in self._files[file]["tests"].items()
-            if number in reached
+            if max(around) in reached.get(module, ())
         ]
         return [test for _, test in sorted(found)]
 

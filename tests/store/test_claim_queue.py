@@ -169,3 +169,38 @@ def test_a_preview_tells_a_waiter_whether_it_can_claim(
     db.transact(connection, claim_queue.leave, seqs[1])
     assert _take_as(connection, "w0", seqs[0]).granted
     assert look(1) == (True, False), "struck out by mistake: it must ask, and stands in line anew"
+
+
+def test_a_waiter_of_another_home_keeps_its_place_while_its_question_is_repeated(
+    connection: sqlite3.Connection,
+) -> None:
+    claim_worktree(connection, "feat-x", request("holder"))
+    key = (REPO, "feat-x")
+
+    def join(question: str, number: int, seconds: float = 60.0, home: str = "far") -> int:
+        return db.transact(
+            connection,
+            claim_queue.join_from,
+            key,
+            question,
+            home,
+            f"{question}@{home}",
+            task="t",
+            number=number,
+            seconds=seconds,
+        )
+
+    first, second = join("q1", 1), join("q2", 1)
+    assert (join("q1", 3, 600.0), join("q1", 2, 600.0)) == (first, first)
+    waiters = claim_queue.list_from_homes(connection)
+    assert [(one.seq, one.question, one.agent_id, one.asked, one.task_id) for one in waiters] == [
+        (first, "q1", "q1@far", 3, "t"),
+        (second, "q2", "q2@far", 1, "t"),
+    ]
+    assert {host.home_of(one.host) for one in waiters} == {"far"}
+    assert waiters[0].gives_up_uptime > host.uptime() + 500 > waiters[1].gives_up_uptime
+    db.transact(connection, claim_queue.leave_from, "q1", "third")
+    assert len(claim_queue.list_from_homes(connection)) == 2, "another home ends no waiter of this one"
+    db.transact(connection, claim_queue.leave_from, "q1", "far")
+    assert [one.question for one in claim_queue.list_from_homes(connection)] == ["q2"]
+    assert join("q1", 1) > second, "at the end of the line"

@@ -411,3 +411,10 @@ def test_a_holder_in_another_home_is_held_whatever_its_name(
     claim = claims.current(connection, REPO, "feat-x")
     assert (claims.state(claim), host.home_of(claim.host)) == ("held", "1f3a")
     assert host.is_alive(claim.host, "other-boot/x", 1, "1") is None
+
+
+def test_epochs_continue_after_those_of_another_registry(connection: sqlite3.Connection) -> None:
+    for given, expected in ((7, 7), (5, 7), (9, 9)):
+        db.transact(connection, claims.raise_epoch, REPO, "feat-x", given)
+        assert _current(connection).epoch == expected
+    assert claim_worktree(connection, "feat-x", request("a")).claim.epoch == 10

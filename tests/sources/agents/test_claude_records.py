@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imi_monitor.model import times
-from imi_monitor.model.agent import CANCELLED, COMPLETED, PLANNING, RESTING, RUNNING, STATES, WAITING
+from imi_monitor.model.agent import CANCELLED, COMPLETED, PLANNING, RESTING, RUNNING, STATES, WAITING, ToolCall
 from imi_monitor.sources.agents.claude.live_registry import entry_of
-from imi_monitor.sources.agents.claude.records import matters
+from imi_monitor.sources.agents.claude.records import choices_of, matters, written_file
 from imi_monitor.sources.agents.claude.reducer import ClaudeReducer
 from imi_monitor.sources.agents.claude.transcript import Transcript
 from tests.json_values import json_values
@@ -92,6 +92,53 @@ def test_an_error_of_the_models_server_is_told_in_the_best_words(
     assert [(event.kind, event.text) for event in reducer.take_events()] == [("failed", shown)]
     evidence = reducer.evidence()
     assert evidence is not None and (evidence.state, evidence.detail) == ("failed", shown)
+
+
+def test_a_title_is_the_users_before_the_programs() -> None:
+    reducer = ClaudeReducer("x.jsonl")
+    titles = []
+    for record in ({"summary": "s"}, {"aiTitle": "ai", "summary": "t"}, {"customTitle": "mine", "aiTitle": "ai"}, {}):
+        kind = "custom-title" if "customTitle" in record else "ai-title" if "aiTitle" in record else "summary"
+        reducer.add(json.dumps({"type": kind, **record}).encode(), BEGINNING)
+        titles.append(reducer.title)
+    assert titles == ["s", "ai", "mine", "mine"]
+
+
+def test_the_end_of_a_turn_is_completed_unless_subagents_work() -> None:
+    reducer = ClaudeReducer("x.jsonl")
+    states = []
+    for pending in (2, 1, 0):
+        prompt = {"type": "user", "uuid": "u", "timestamp": BEGINNING, "message": {"content": "go"}}
+        over = {"type": "system", "subtype": "turn_duration", "pendingBackgroundAgentCount": pending}
+        for record in (prompt, {**over, "timestamp": BEGINNING}):
+            reducer.add(json.dumps(record).encode(), BEGINNING)
+        evidence = reducer.evidence()
+        assert evidence is not None
+        states.append((evidence.state, evidence.detail, reducer.only_subagents))
+    assert states == [
+        (RUNNING, "2 subagents work in the background", True),
+        (RUNNING, "a subagent works in the background", True),
+        (COMPLETED, None, False),
+    ]
+
+
+def test_the_file_that_a_call_wrote_is_found_in_its_result_or_its_arguments() -> None:
+    edit, read = ToolCall("Edit", None), ToolCall("Read", None)
+    assert written_file(read, {}, {"filePath": "/a", "structuredPatch": []}) == "/a"
+    assert written_file(read, {"file_path": "/b"}, {"filePath": "/a"}) is None
+    assert written_file(edit, {"file_path": "/b"}, {"filePath": "/a"}) == "/b"
+    assert written_file(edit, {}, {"filePath": "/a"}) == "/a"
+    assert written_file(edit, {"notebook_path": "/n"}, {}) == "/n"
+    assert written_file(None, {"file_path": "/b"}, {}) is None
+
+
+def test_the_options_are_those_of_the_first_question() -> None:
+    questions = [
+        {"options": [{"label": "yes"}, {"label": ""}, {"other": "x"}, {"label": "no"}]},
+        {"options": [{"label": "z"}]},
+    ]
+    assert choices_of({"input": {"questions": questions}}) == ("yes", "no")
+    assert choices_of({"input": {}}) == choices_of({}) == ()
 
 
 def test_a_count_that_grows_while_it_streams_is_counted_at_its_end() -> None:
