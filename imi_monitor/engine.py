@@ -23,6 +23,7 @@ from imi_monitor.model.agent_names import AgentNames, GivenName
 from imi_monitor.model.attribution import ClaimPeriod, holder_at, periods_by_worktree
 from imi_monitor.model.change import GIT, MINUTES, Activity, Change
 from imi_monitor.model.run_agents import RunAgents
+from imi_monitor.model.run_rows import with_claims
 from imi_monitor.model.snapshot import (
     NOT_LOOKED_FOR,
     ClaimState,
@@ -292,7 +293,7 @@ class Engine:
         """Return the agents with the owner names of their claims, marked if a person has looked at their state."""
         claims = {key: tree.claim for key, tree in self._worktrees.items() if tree.claim}
         named = self._names.of(self._agents, claims, self._given_names)
-        runs: tuple[Run, ...] = self._fields.get("runs", ())  # type: ignore[assignment]
+        runs = self._runs
         watched: tuple[Run, ...] = self._fields.get("watched", ())  # type: ignore[assignment]
         named = self._run_agents.join(named, (*runs, *watched) if watched else runs)
         if not self._looked_at:
@@ -300,6 +301,10 @@ class Engine:
         return tuple(
             replace(one, looked_at=True) if (one.id, one.truth.since) in self._looked_at else one for one in named
         )
+
+    @property
+    def _runs(self) -> tuple[Run, ...]:
+        return self._fields.get("runs", ())  # type: ignore[return-value]
 
     async def _publish(self) -> None:
         limit, last = SnapshotRateLimit(), -_LONGEST_DELAY
@@ -348,7 +353,7 @@ class Engine:
             and all(tree.missing or tree.git is not None or tree.failure is not None for tree in worktrees),
             repositories=tuple(dict.fromkeys([key.repo for key in self._worktrees])),
             registry=self._registry,
-            **self._fields,  # type: ignore[arg-type]
+            **{**self._fields, "runs": with_claims(host.hostname(), self._runs, self._claims)},  # type: ignore[arg-type]
         )
 
 

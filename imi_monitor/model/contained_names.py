@@ -6,7 +6,8 @@ from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
 DEFAULT = "default"
-HOME = "~contained"  # in place of a repository: workspaces outside of git belong to none
+HOME, RUNS_HOME = "~contained", "~runs"  # in place of a repository: workspaces outside of git belong to none
+HOMES = (HOME, RUNS_HOME)
 REGISTRY_FILE = "workspace_metadata.json"
 _LONGEST = 200  # bytes; a temporary name is a little longer
 

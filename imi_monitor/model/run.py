@@ -11,7 +11,7 @@ from imi_monitor.model.agent import FAILED, RESTING, UNKNOWN, WAITING, WORKING
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.model.agent import SessionFacts, ToolCall
-    from imi_monitor.model.snapshot import Key
+    from imi_monitor.model.snapshot import ClaimState, Key
 
 QUEUED: Final = "queued"
 STARTING: Final = "starting"
@@ -110,6 +110,7 @@ class Run:
     wall: str | None = None  # the level of its wall; None: it has none
     workspace: str | None = None  # the path of its contained workspace
     deliveries: tuple[WantedDelivery, ...] = ()
+    claim: ClaimState | None = None  # on its workspace, if it has no worktree
     origin: str | None = None  # the program that runs it, if imi only watches its workspace
     log: str | None = None  # the path of its log there
 

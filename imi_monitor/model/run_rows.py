@@ -6,14 +6,20 @@ watched workspace has its name there.
 
 from __future__ import annotations
 
+import os
+
 from imi_monitor.fast.frozen_dataclass import replace
+from imi_monitor.model.contained_names import HOME, HOMES, RUNS_HOME
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from imi_monitor.model.agent import Agent
     from imi_monitor.model.change import Change
     from imi_monitor.model.run import Run
+    from imi_monitor.model.snapshot import ClaimState
 
 # the types of a row that is a run: in its run folder, in a contained workspace, of another program
 RUN, CONTAINED, WATCHED = "run", "contained", "watched"
@@ -68,6 +74,20 @@ def row_key(host: str, one: Run) -> Key:
     return Key(host, NO_REPOSITORY, one.short)
 
 
+def claim_key(host: str, one: Run) -> Key:
+    """By which the claim on the workspace of a run without a worktree is kept."""
+    if one.workspace is not None:
+        return Key(host, HOME, os.path.basename(one.workspace))
+    return Key(host, RUNS_HOME, one.short)
+
+
+def with_claims(host: str, runs: tuple[Run, ...], claims: Mapping[Key, ClaimState] | None) -> tuple[Run, ...]:
+    """The runs with the claims on their workspaces."""
+    if not claims or not any(key.repo in HOMES for key in claims):
+        return runs
+    return tuple(replace(one, claim=claims.get(claim_key(host, one))) if one.key is None else one for one in runs)
+
+
 def _made(host: str, one: Run, change: Change | None) -> Worktree:
     return Worktree(
         key=row_key(host, one),
@@ -78,7 +98,7 @@ def _made(host: str, one: Run, change: Change | None) -> Worktree:
         missing=False,
         locked=None,
         pr=None,
-        claim=None,
+        claim=one.claim,
         git=None,
         failure=None,
         watched="live",

@@ -110,6 +110,10 @@ def run_data(one: Run) -> dict[str, object]:
     """Return one run; its worktree's key is fields of the object itself, null for a run that has none."""
     fields = asdict(one)
     fields.pop("key")
+    claim = fields.pop("claim")
+    if claim is not None:
+        claim.pop("key")
+    fields["claim"] = claim
     named = {"repo": one.key.repo if one.key else None, "worktree": one.key.worktree if one.key else None}
     return {**fields, **named, "files": [asdict(each) for each in one.files]}
 

@@ -173,7 +173,9 @@ def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> st
 
 def _owner_names(tree: Worktree, here: Sequence[Agent], width: int) -> str:
     if tree.run is not None:
-        return safe(tree.run.agent)
+        agent = safe(tree.run.agent)
+        both = f"{safe(tree.claim.agent)}, {agent}" if tree.claim is not None else agent
+        return both if columns.cell_width(both) <= width or tree.claim is None else safe(tree.claim.agent)
     if not here:
         return safe(tree.owner)
     others = len(here) - 1

@@ -18,7 +18,20 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui.commands import Command
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
 
-_FOR_RUNS = ("open", "open_with", "shell", "menu", "copy", "mark", "attach", "stop", "resume", "seen")
+_FOR_RUNS = (
+    "open",
+    "open_with",
+    "shell",
+    "menu",
+    "copy",
+    "mark",
+    "attach",
+    "stop",
+    "resume",
+    "seen",
+    "claim",
+    "release",
+)
 """Commands that take a run without a worktree, beside those about its agent."""
 
 _FOR_WATCHED = ("open", "menu", "copy", "mark", "seen", "peek", "explain", "session")

@@ -209,6 +209,26 @@ def test_undo_brings_a_workspace_back_byte_for_byte_also_from_within_a_repositor
     assert [one["op"] for one in imi("file", "history", "--json").data["history"]] == ["created"]
 
 
+def test_a_workspace_is_claimed_like_a_worktree(place: Path, repo: Repo) -> None:
+    write("a.txt", "a")
+    claimed = imi("claim", "default", "--agent", "ada", "--task", "T-1", "--json", cwd=repo.path)
+    assert claimed.code == 0, claimed.err
+    assert imi("claim", "default", "--agent", "bob", "--wait", "0.1", cwd=repo.path).code == 1
+    assert imi("heartbeat", "default", "--agent", "ada", cwd=repo.path).code == 0
+    assert imi("verify-lock", "default", "--agent", "bob", cwd=repo.path).code == 1
+    [listed] = imi("claims", "--all", "--json").data["claims"]
+    assert (listed["repo_name"], listed["worktree_name"], listed["agent_id"]) == ("~contained", "default", "ada")
+    refused = imi("workspace", "clean", cwd=repo.path, env={"IMI_AGENT_ID": "bob"})
+    assert "ada has claimed default" in refused.err and place.exists()
+    connection = db.connect(registry())
+    assert not workspace_end.clean_if_over(connection, str(place), "its runs were over"), "not by itself either"
+    db.close(connection)
+    assert imi("release", "default", "--agent", "ada", cwd=repo.path).code == 0
+    assert imi("workspace", "clean", env={"IMI_AGENT_ID": "bob"}).code == 0
+    kinds = [json.loads(line)["type"] for line in imi("events", "--all", "--json").out.splitlines()]
+    assert {"worktree.claimed", "worktree.released", "workspace.cleaned"} <= set(kinds)
+
+
 def test_a_restore_that_a_crash_cuts_off_is_completed(place: Path) -> None:
     write("a.txt", "a")
     done = imi("workspace", "clean", "--json").data

@@ -106,9 +106,22 @@ def test_what_is_about_a_worktree_is_refused_for_a_run_with_the_reason() -> None
             assert command is not None
             return app.why_not(command)
 
-        for word in ("claim", "remove", "diff", "rename", "start"):
+        for word in ("remove", "diff", "rename", "start"):
             assert why(word) == "run 1b2c3d4e has no worktree: this is about one", word
-        for word in ("open", "peek", "answer", "say", "interrupt", "stop", "resume", "attach", "copy", "mark", "shell"):
+        for word in (
+            "open",
+            "peek",
+            "answer",
+            "say",
+            "interrupt",
+            "stop",
+            "resume",
+            "attach",
+            "copy",
+            "mark",
+            "shell",
+            "claim",
+        ):
             assert why(word) == "", word
         await select(app, pilot, "4d5e6f70")
         assert "run 4d5e6f70 is over (completed)" in why("answer")
@@ -138,6 +151,8 @@ def test_real_runs_appear_answer_and_end_in_the_list(world: RunWorld) -> None:
         await wait_until(pilot, lambda: "work_products/report.md" in screen_text(app))
         made = ("", alone, "work_products/report.md")
         await wait_until(pilot, lambda: made in [(one.repo, one.worktree, one.path) for one in app.home.shown.changes])
+        assert world.imi("claim", alone, "--agent", "ada", cwd=world.repo.path).code == 0
+        await wait_until(pilot, lambda: f"ada, codex-{alone}" in screen_text(app))
         await pilot.press("W")
         await wait_until(pilot, lambda: "asks: permission for" in screen_text(app))
         await pilot.press("escape")

@@ -142,7 +142,7 @@ class ClaimAction(Action):
         seconds = request.number("wait")
 
         def find_target() -> ClaimTarget:
-            return ownership.claim_target(context, ownership.find(context, request))
+            return ownership.claim_target(context, ownership.find_claimable(context, request))
 
         target = ownership.claim_target(context, found)
         answer = _request(context, target, find_target, wanted, seconds or 0.0)
@@ -186,7 +186,7 @@ def _prepare(context: Context, request: Request) -> tuple[Target, ClaimRequest]:
         force=request.flag("force"),
         reason=request.text("reason"),
     )
-    found = ownership.find(context, request)
+    found = ownership.find_claimable(context, request)
     refuse_foreign(found)
     wanted.ttl = _ttl(context, request)
     wanted.displaced = displaced_owner(context, found, wanted)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from imi_monitor.actions.action import Outcome
 from imi_monitor.actions.claims import claim_options, ownership
+from imi_monitor.model import contained_names
 from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import GitError, Refused, UsageError
 from imi_monitor.model.text import safe
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def find(context: Context, request: Request) -> tuple[Target, Claim | None]:
     """The worktree NAME and its claim."""
-    found = ownership.find(context, request)
+    found = ownership.find_claimable(context, request)
     return found, ownership.claim_of(context, found)
 
 
@@ -59,7 +60,8 @@ def refuse(context: Context, request: Request, found: Target, claim: Claim | Non
             f"--outcome belongs to a task, and {safe(found.name)} was claimed without one: `imi claim --task TASK` names it",
             code="bad-option",
         )
-    if not (request.flag("dirty-ok") or request.flag("force") or found.missing):
+    in_git = found.repo_name not in contained_names.HOMES
+    if in_git and not (request.flag("dirty-ok") or request.flag("force") or found.missing):
         _refuse_dirty(context, found, dirty)
     return claim
 

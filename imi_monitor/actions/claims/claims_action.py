@@ -128,7 +128,7 @@ class QueueAction(Action):
     def run(self, context: Context, request: Request) -> Outcome:
         repo_name, name = context.repo_filter(request), None
         if request.text("name"):
-            found = ownership.find(context, request)
+            found = ownership.find_claimable(context, request)
             repo_name, name = found.repo_name or "", found.name
         line = [waiter for waiter in claim_queue.list_waiters(context.connection, repo_name, name) if not waiter.gone]
         held = {claim.key: claim for claim in claims.list_held(context.connection, repo_name)}
@@ -190,7 +190,7 @@ def _history_key(context: Context, request: Request) -> tuple[str, str]:
     repo_name = context.repo_name(repository) if repository else None
     if repo_name and claim_history.list_grants(context.connection, repo_name, name, 1):
         return repo_name, name
-    found = ownership.find(context, request)
+    found = ownership.find_claimable(context, request)
     return found.repo_name or "", found.name
 
 

@@ -37,7 +37,7 @@ class HeartbeatAction(Action):
             from imi_monitor.actions.team import remote_claim
 
             return remote_claim.verify(context, request, there)
-        found = ownership.find(context, request)
+        found = ownership.find_claimable(context, request)
         if found.repo_name is None:
             raise ownership.not_yours(context, found, None, agent, epoch)
         accepted, claim = db.transact_unsynced(

@@ -12,7 +12,7 @@ from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.claims import claim_options
 from imi_monitor.git import layout
-from imi_monitor.model import times
+from imi_monitor.model import contained_names, times
 from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.text import safe
@@ -31,6 +31,21 @@ def find(context: Context, request: Request) -> Target:
     """The worktree called NAME, as `find_worktree` returns it; reads only its own folder if a row has the name."""
     name = request.text("name") or ""
     return _find_by_row(context, name) or worktree_lookup.find_worktree(context, name)
+
+
+def find_claimable(context: Context, request: Request) -> Target:
+    """The worktree called NAME, else the workspace outside of git."""
+    try:
+        return find(context, request)
+    except Refused as error:
+        if error.code != "no-worktree":
+            raise
+        from imi_monitor.actions.claims import workspace_target
+
+        found = workspace_target.find(context, request.text("name") or "")
+        if found is None:
+            raise
+        return found
 
 
 def _find_by_row(context: Context, name: str) -> Target | None:
@@ -59,7 +74,7 @@ def _find_by_row(context: Context, name: str) -> Target | None:
 
 def claim_target(context: Context, found: Target) -> ClaimTarget:
     """The worktree for `claim_requests`, with what registers it if plain git made it."""
-    if found.repo_name is not None and found.row is not None:
+    if found.repo_name is not None and (found.row is not None or found.repo_name in contained_names.HOMES):
         return ClaimTarget(found.repo_name, found.name, path=found.path)
     return ClaimTarget(
         found.repo_name,

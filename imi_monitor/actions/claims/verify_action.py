@@ -50,7 +50,7 @@ class VerifyAction(Action):
 
             return remote_claim.verify(context, request, there)
         try:
-            found = ownership.find(context, request)
+            found = ownership.find_claimable(context, request)
             claim = ownership.claim_of(context, found)
         except (ImiError, OSError) as error:
             raise _unknown(error) from error

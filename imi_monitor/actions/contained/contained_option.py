@@ -7,7 +7,7 @@ import os
 
 from imi_monitor.actions.action import Option
 from imi_monitor.model import contained_names, roles
-from imi_monitor.model.errors import UsageError
+from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.runs import launcher
 from imi_monitor.runs.contained import denker_folders, file_delivery, workspace_end, workspace_place
@@ -93,6 +93,10 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
         return launcher.begin(connection, plan)
     workspace_place.make(work.path)
     with workspace_place.locked(work.path):
+        owner = workspace_end.claimed_by_others(connection, work.path, plan.agent, plan.user)
+        if owner is not None:
+            name = safe(os.path.basename(work.path))
+            raise Refused(f"{safe(owner)} has claimed the workspace {name}: give another name", code="claimed")
         try:
             workspace_place.make(work.path)
             db.transact(connection, contained_work.open_life, os.path.basename(work.path), work.path)

@@ -130,6 +130,10 @@ class WorkspaceCleanAction(_WorkspaceAction):
         path, connection = self._path(context, request), context.connection
         if not os.path.isdir(path):
             raise Refused(f"there is no workspace at {safe(path)}", code="missing")
+        owner = workspace_end.claimed_by_others(connection, path, context.agent(request))
+        if owner is not None:
+            name = safe(os.path.basename(path))
+            raise Refused(f"{safe(owner)} has claimed {name}: `imi claims` lists it", code="claimed")
         db.transact(connection, contained_work.open_life, os.path.basename(path), path)
         waiting = db.read(connection, contained_work.list_deliveries, path, WAITS)
         if waiting and not request.flag("drop-deliveries"):

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 
+from imi_monitor.model import contained_names
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import safe
 from imi_monitor.runs.contained import file_delivery, workspace_place, workspace_trash
 from imi_monitor.runs.contained.file_door import FileDoor
-from imi_monitor.store import contained_work, db, events, runs, trash
+from imi_monitor.store import claims, contained_work, db, events, runs, trash
 from imi_monitor.store.contained_work import ACTIVE, CLEANED, CLEANING, DELIVERED, DROPPED, PURGED, WAITS, WANTED
 
 TYPE_CHECKING = False
@@ -89,11 +90,17 @@ def clean_if_over(connection: sqlite3.Connection, path: str, why: str, by: str =
     if not os.path.isdir(os.path.dirname(path)):
         return False
     with workspace_place.locked(path):
-        if any(row.is_open for row in _runs_in(connection, path)):
+        if any(row.is_open for row in _runs_in(connection, path)) or claimed_by_others(connection, path, by):
             return False
         if db.read(connection, contained_work.list_deliveries, path, WAITS):
             return False
         return clean(connection, path, why, by)
+
+
+def claimed_by_others(connection: sqlite3.Connection, path: str, *own: str) -> str | None:
+    """The owner of the claim on the workspace, if it is none of these."""
+    owner = db.read(connection, claims.current, contained_names.HOME, os.path.basename(path)).agent_id
+    return None if owner in own else owner
 
 
 def clean(connection: sqlite3.Connection, path: str, why: str, by: str = trash.BY_ITSELF) -> bool:
