@@ -16,5 +16,7 @@ trap 'rm -f "$folder/hook.$$" "$folder/ask-$ask"' 0
 { printf '{"ask":"%s","hook":' "$ask" && tr -d '\n' && printf '}\n'; } >"$folder/hook.$$" || exit 0
 cat "$folder/hook.$$" >>"$folder/out"
 [ "$ask" ] || exit 0
-read -r answer <"$folder/ask-$ask" && [ "$answer" ] && printf '%s\n' "$answer"
+read -r answer <"$folder/ask-$ask" && [ "$answer" ] || exit 0
+printf '%s\n' "$answer"
+printf '{"ask":"%s","answered":true}\n' "$ask" >>"$folder/out"
 exit 0

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -175,9 +175,9 @@ def trust(home: Path, tree: Path) -> None:
         (home / ".gemini" / "trustedFolders.json").write_text(json.dumps({str(tree): "TRUST_FOLDER"}))
 
 
-def main(words: list[str]) -> int:
+def main(words: list[str], kind: type[StartedProgram] = StartedProgram, clis: Sequence[str] = STARTED) -> int:
     ways = [one for one in WAYS if one in words] or list(WAYS)
-    chosen = [one for one in PROGRAMS if one.cli in STARTED and (one.cli in words or not set(words) & set(STARTED))]
+    chosen = [one for one in PROGRAMS if one.cli in clis and (one.cli in words or not set(words) & set(clis))]
     failed = False
     root = Path(__file__).parents[2]
     for name in [name for name in os.environ if name.startswith(_OURS) and name != "IMI_TEST_ZELLIJ"]:
@@ -186,13 +186,13 @@ def main(words: list[str]) -> int:
     for one in chosen:
         for way in ways:
             with tempfile.TemporaryDirectory(dir=CACHE, ignore_cleanup_errors=True) as folder, serving() as port:
-                played = _play(one, way, Path(folder), port)
+                played = _play(kind, one, way, Path(folder), port)
             failed = failed or any("NOT" in line for line in played)
             print(f"| {one.package} | {way} | {'; '.join(played)} |", flush=True)
     return int(failed)
 
 
-def _play(one: RealProgram, way: str, folder: Path, port: int) -> list[str]:
+def _play(kind: type[StartedProgram], one: RealProgram, way: str, folder: Path, port: int) -> list[str]:
     home, tree = folder / "home", folder / "app"
     for each in (home, tree):
         each.mkdir()
@@ -202,7 +202,7 @@ def _play(one: RealProgram, way: str, folder: Path, port: int) -> list[str]:
     trust(home, tree)
     os.environ.update(given)
     assert binary(one).exists(), f"install it with `make agents ARGS={one.cli}`"
-    played = StartedProgram(tree, one.cli, way)
+    played = kind(tree, one.cli, way)
     try:
         with surroundings(way, folder):
             played.play()

@@ -1,7 +1,8 @@
 """A model for the real agent programs, on this machine only: the prompt says what it answers.
 
 `[[slow]]` streams words for a minute, `[[ask]]` calls a command that needs a permission, `[[run]]` one that runs for a while,
-`[[fail]]` refuses with 400, `[[retry]]` with 529 so that the program tries again. `[[hi]]` is answered by a word.
+`[[long]]` one for longer, `[[fail]]` refuses with 400, `[[retry]]` with 529 so that the program tries again.
+`[[hi]]` is answered by a word, `[[limit]]` by the usage limit as the servers of Anthropic and OpenAI report it to subscribers.
 `[[commit]]` and `[[deliver]]` work behind a wall, `[[claim]]` calls imi's tool, `[[write]]` writes the file named by `file=PATH`,
 `[[read]]` reads it.
 It speaks the four languages of the programs: Anthropic messages, OpenAI responses and chat completions, Gemini.
@@ -17,14 +18,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import MappingProxyType
 from typing import Any
 
 SLOW_WORDS = 120
 _MARK = re.compile(r"\[\[(\w+)\]\]")
-_REFUSALS = {"fail": 400, "retry": 529}
+_REFUSALS = {"fail": 400, "retry": 529, "limit": 429}
+LIMIT_SECONDS = 3600  # until the usage limit of `[[limit]]` is over
 _COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "shell_command", "Shell")
 _COMMANDS = {
     "ask": "touch asked.txt",
+    "long": "python3 -c 'import time; time.sleep(100)'",
     "run": "python3 -c 'import time; time.sleep(40)'",
     "commit": "echo work > work.txt && git add work.txt && git commit -qm 'work of an agent'",
     "deliver": "echo '# Report' > report.md && imi file deliver report.md $OUT/ && imi file write second.md --content x",
@@ -317,8 +321,7 @@ class StubHandler(BaseHTTPRequestHandler):
             return
         turn, tools, events = language(request)
         if turn.refusal is not None:
-            error = {"message": f"the stub refuses with {turn.refusal}", "type": "stub", "code": turn.refusal}
-            self._answer(turn.refusal, {"type": "error", "error": error})
+            self._answer(turn.refusal, *_refusal(turn.refusal, language))
             return
         model = str(request.get("model") or "stub-model")
         streams = request.get("stream") or "streamGenerateContent" in path
@@ -344,14 +347,34 @@ class StubHandler(BaseHTTPRequestHandler):
         if done:
             self.wfile.write(b"data: [DONE]\n\n")
 
-    def _answer(self, code: int, value: dict[str, Any]) -> None:
+    def _answer(self, code: int, value: dict[str, Any], headers: Mapping[str, str] = MappingProxyType({})) -> None:
         body = json.dumps(value).encode()
         self.send_response(code)
+        for name, each in headers.items():
+            self.send_header(name, each)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+
+def _refusal(code: int, language: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Body and headers; of a usage limit those of the program's own server."""
+    error: dict[str, Any] = {"message": f"the stub refuses with {code}", "type": "stub", "code": code}
+    over = int(time.time()) + LIMIT_SECONDS
+    if code != 429 or language not in (anthropic, responses):
+        return {"type": "error", "error": error}, {}
+    if language is anthropic:
+        name = "anthropic-ratelimit-unified"
+        window = {f"{name}-5h-status": "rejected", f"{name}-5h-reset": str(over), f"{name}-5h-utilization": "1.0"}
+        state = {f"{name}-status": "rejected", f"{name}-reset": str(over), f"{name}-representative-claim": "five_hour"}
+        error = {"type": "rate_limit_error", "message": "This request would exceed your account's rate limit."}
+        return {"type": "error", "error": error}, {**window, **state, "retry-after": str(LIMIT_SECONDS)}
+    error = {"type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "plus"}
+    error |= {"resets_at": over, "resets_in_seconds": LIMIT_SECONDS}
+    primary = {"used-percent": "100", "window-minutes": "300", "reset-at": str(over)}
+    return {"error": error}, {f"x-codex-primary-{key}": value for key, value in primary.items()}
 
 
 def _whole(language: Any, events: Sequence[Event], turn: Turn, request: dict[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 `fake_agent.py claude -p …` speaks stream-json, and without `-p` it is a program for a terminal that runs its hooks;
 `fake_agent.py codex …` speaks the app-server's JSON-RPC, and any other name the Agent Client Protocol. What the prompt says:
-[[ask]] wants a permission, [[slow]] streams until it is interrupted, [[tool]] runs a child in a session of its own, [[die]]
-kills itself, [[exit7]] exits with 7, [[torn]] dies in the middle of a line, [[deaf]] ignores SIGTERM and messages, [[flood]]
-writes 3,000 messages, [[pace]] 200 in 20 seconds, [[leave]] leaves a process behind and ends, [[report]] writes a report into
-its run folder, [[draft]] writes files into its contained workspace and wants one delivered, [[shell]] runs what follows `sh:
-`, [[complain]] writes to its standard error, [[limit]] reaches the usage limit for an hour; only Claude: [[login]] is not
-logged in, [[fetch]] reads a page, [[question]] asks for one of two choices, [[write]] writes a file, [[commit]] commits it,
-[[spend]] reports a cost, [[pause]] waits a moment for the end of a limit and goes on by itself.
+[[ask]] wants a permission, [[slow]] streams until it is interrupted, [[long]] asks for a command and runs it until it is
+interrupted, [[tool]] runs a child in a session of its own, [[die]] kills itself, [[exit7]] exits with 7, [[torn]] dies in the
+middle of a line, [[deaf]] ignores SIGTERM and messages, [[flood]] writes 3,000 messages, [[pace]] 200 in 20 seconds, [[leave]]
+leaves a process behind and ends, [[report]] writes a report into its run folder, [[draft]] writes files into its contained
+workspace and wants one delivered, [[shell]] runs what follows `sh: `, [[complain]] writes to its standard error, [[limit]]
+reaches the usage limit for an hour; only Claude: [[login]] is not logged in, [[fetch]] reads a page, [[question]] asks for one
+of two choices, [[write]] writes a file, [[commit]] commits it, [[spend]] reports a cost, [[pause]] waits a moment for the end
+of a limit and goes on by itself.
 Shapes: recorded from Claude Code 2.1.326 and Codex 0.169.0; of limits from reports about them.
 """
 
@@ -38,6 +39,7 @@ class FakeAgent:
     def __init__(self) -> None:
         self._rest = b""
         self.deaf = False
+        self.runs_for_long = False  # what is allowed
         self.prompt = ""
 
     def out(self, record: Record) -> None:
@@ -68,6 +70,16 @@ class FakeAgent:
     def do_ask(self) -> bool:
         self.say("allowed" if self.ask("touch x") else "denied")
         return False
+
+    def do_long(self) -> bool:
+        """Ask for a command that runs until it is interrupted."""
+        self.runs_for_long = True
+        return self.do_ask()
+
+    def hold(self) -> None:
+        """Run the allowed command."""
+        while self.runs_for_long and ((message := self.next(0.05)) is None or not self.is_interrupt(message)):
+            pass
 
     def do_slow(self) -> bool:
         number = 0
@@ -260,6 +272,8 @@ class FakeClaude(FakeAgent):
             response = message.get("response", {})
             if response.get("request_id") == ident:
                 decision: Record = response["response"]
+                self.out({"type": "control_response", "response": response})
+                self.hold()
                 failed = decision["behavior"] != "allow"
                 content = [{"tool_use_id": call, "type": "tool_result", "content": "ok", "is_error": failed}]
                 self.emit("user", {"message": {"role": "user", "content": content}, "parent_tool_use_id": None})
@@ -423,6 +437,7 @@ class FakeClaudeWindow(FakeAgent):
         hooks = self.run_hooks("PermissionRequest", call)
         self.show(f"allow {command}? y/n")
         allowed = self.decision(hooks)
+        self.hold()
         for hook in hooks if not allowed else ():  # the real one ends them only with a refusal
             hook.terminate()
             hook.wait(60)

@@ -96,6 +96,18 @@ def test_two_answers_at_once_give_one_answer(world: RunWorld, program: str) -> N
     assert len(answers) == 1
 
 
+def test_an_allowed_command_that_runs_for_long_is_work_and_no_question(world: RunWorld) -> None:
+    run = world.start("[[long]]")
+    ask = world.wait(run, "asks")["asks"][0]["id"]
+    assert world.imi("answer", run, "yes").code == 0
+    row = world.wait(run, "works")
+    assert row["asks"] == [] and row["detail"] == "Bash touch x"
+    late = world.imi("answer", run, "yes", "--ask", ask)
+    assert late.code == 1 and "too late" in late.err
+    assert world.imi("interrupt", run).code == 0
+    world.wait(run, "idle")
+
+
 def test_a_refusal_reaches_the_agent_with_its_reason(world: RunWorld) -> None:
     run = world.start("[[ask]] please")
     world.wait(run, "asks")

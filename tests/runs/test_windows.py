@@ -184,6 +184,18 @@ def test_a_follow_up_is_typed_and_a_turn_interrupted(world: RunWorld, tmux: RunT
     world.wait(run, "asks")
 
 
+def test_an_allowed_command_that_runs_for_long_in_a_window_is_work_and_no_question(
+    world: RunWorld, tmux: RunTmux
+) -> None:
+    run = world.start("[[long]]")
+    world.wait(run, "asks")
+    assert world.imi("answer", run, "yes").code == 0
+    row = world.wait(run, "works")
+    assert row["asks"] == [] and row["detail"] == "Bash touch x"
+    assert world.imi("interrupt", run).code == 0
+    world.wait(run, "idle")
+
+
 def test_stop_ends_the_window_and_resume_opens_another(world: RunWorld, tmux: RunTmux) -> None:
     run = world.start("[[tool]]")
     world.wait(run, "works")

@@ -164,10 +164,11 @@ def _find_question(context: Context, request: Request) -> tuple[RunRow, AskRow] 
         row = run_lookup.find_run(context, name)
         run_lookup.refuse_over(row)
         return row, _find_ask(context, row, ident)
-    except Refused:
+    except Refused as error:
         found = found_answer.find(context, name, None) if ident is None else None
         if found is None:
-            found_answer.refuse_unanswered(context, name)
+            if error.code == "no-run":
+                found_answer.refuse_unanswered(context, name)
             raise
         return found
 

@@ -14,7 +14,7 @@ from imi_monitor.sources.agents.stream_reader import StreamReader
 
 
 class ClaudeHookStream(StreamReader):
-    """Reads the lines of `run-hook.sh`: `hook` is the event, `ask` the id of the hook that waits for an answer."""
+    """Reads the lines of `run-hook.sh`: `hook` is the event, `ask` the id of the hook that waits for an answer or has got it."""
 
     counts_session = True
 
@@ -25,6 +25,10 @@ class ClaudeHookStream(StreamReader):
         self._files: dict[str, None] = {}
 
     def add_record(self, record: JsonObject, position: int, at: str) -> None:
+        ident = fields.text(record.get("ask"), 200)
+        if record.get("answered") is True:
+            self._answered(ident or "")
+            return
         payload = fields.table(record.get("hook"))
         made = kinds.of_claude(str(position), at, payload)
         if made is None:
@@ -36,7 +40,6 @@ class ClaudeHookStream(StreamReader):
         self._reducer.add(made)
         self._files.update(dict.fromkeys(made.files))
         self.events += _events(made, call)
-        ident = fields.text(record.get("ask"), 200)
         if made.kind == kinds.ASKS and ident:
             block = {"name": payload.get("tool_name"), "input": payload.get("tool_input")}
             tool = made.tool.name if made.tool is not None else "?"
@@ -47,6 +50,13 @@ class ClaudeHookStream(StreamReader):
         for name in [name for name, one in self._asked.items() if one.name not in still]:
             del self._asked[name]
             self.close(name)
+
+    def _answered(self, ident: str) -> None:
+        """Close the question that imi has answered: its tool may run for long before the next event."""
+        asked = self._asked.pop(ident, None)
+        if asked is not None:
+            self._reducer.asks = {key: one for key, one in self._reducer.asks.items() if one.name != asked.name}
+            self.close(ident)
 
     @property
     def state(self) -> str | None:

@@ -38,6 +38,8 @@ class ClaudeStream(StreamReader):
             self._end_turn(record, at)
         elif kind == "control_request":
             self._ask(record, position, at)
+        elif kind == "control_response":  # it repeats the answer that it takes: the tool may run for long now
+            self.close(str(fields.table(record.get("response")).get("request_id")))
         elif kind == "control_cancel_request":
             self.close(str(record.get("request_id")))
         elif kind == "rate_limit_event":

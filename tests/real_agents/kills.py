@@ -1,0 +1,125 @@
+"""What is killed x when, on real programs: `python -m tests.real_agents.kills [PROGRAM…] [task|tmux|zellij…]`.
+
+An agent that streams, runs a tool, asks or rests goes on when its follower and then a dashboard are killed by SIGKILL; without a
+terminal also when its keeper is. With the keeper of its window, and with the server of its multiplexer, it ends, and resumes.
+After each kill: how long until imi says what is true. At the end: what is recorded is what was said, and no process is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from imi_monitor.model.session_record import stored_text
+from imi_monitor.runs import launch_folder, providers
+from tests.mux.zellij_kit import servers
+from tests.real_agents import started
+from tests.real_agents.started import StartedProgram, family, surroundings
+from tests.runs.run_kit import followers, kill_followers
+from tests.runs.test_run_kills import recorded
+from tests.ui.pty_kit import Terminal
+
+PROGRAMS = ("claude", "codex")
+_MOMENTS = {"idle": "[[hi]]", "stream": "[[slow]]", "tool": "[[long]]", "ask": "[[ask]]"}
+_STATES = {"idle": ("idle",), "stream": ("works",), "tool": ("works",), "ask": ("asks",)}
+_OVER = ("completed", "failed", "crashed", "cancelled")
+
+
+class KilledProgram(StartedProgram):
+    """One program in one way, through the kills of each moment."""
+
+    def play(self) -> None:
+        for moment in _MOMENTS:
+            self.step(f"at {moment}", lambda moment=moment: self.kill_around(moment, "keeper"))  # type: ignore[misc]
+        for moment in _MOMENTS if self.way != "task" else ():
+            self.step(f"server at {moment}", lambda moment=moment: self.kill_server(moment))  # type: ignore[misc]
+
+    def kill_server(self, moment: str) -> None:
+        """With a server of its own, which is not there for the next moment."""
+        folder = Path(os.environ["HOME"]).parent / moment
+        folder.mkdir()
+        with surroundings(self.way, folder):
+            self.kill_around(moment, "server")
+
+    def kill_around(self, moment: str, last: str) -> None:
+        (self.tree / "asked.txt").unlink(missing_ok=True)
+        run = self.start(f"{_MOMENTS[moment]} {moment}")
+        self.allowed = ("yes",) if moment == "tool" else ()
+        self.wait(run, *_STATES[moment])
+        session = self.with_session(run)["session"]
+        with self.dashboard() as pid:
+            if last == "keeper":
+                kill_followers()
+                self.sees("follower", run, *_STATES[moment])
+                self.until("a new follower", lambda: bool(followers()))
+                os.kill(pid, signal.SIGKILL)
+                self.sees("dashboard", run, *_STATES[moment])
+        self.kill_holder(run, last)
+        lives = last == "keeper" and self.way == "task"
+        if lives:
+            self.sees("keeper", run, *_STATES[moment])
+            if moment == "ask":
+                self.imi("answer", run, "yes")
+                self.wait(run, "idle")
+        else:
+            self.sees(last, run, *_OVER)
+        self.imi("stop", run, may_fail=True)
+        self.wait(run, *_OVER)
+        assert not family(run), family(run)
+        self.compare(run)
+        if not lives:
+            again = str(self.imi("resume", run, "--prompt", "[[hi]] again", "--way", "task")["id"])
+            after = self.wait(again, "idle")
+            assert after["session"] == session or "Its task:" in launch_folder.folder_of(again).prompt()
+            self.imi("stop", again)
+            assert not family(again)
+
+    @contextmanager
+    def dashboard(self) -> Iterator[int]:
+        """A dashboard in a terminal of its own; its process."""
+        with Terminal([sys.executable, "-m", "imi_monitor"], cwd=self.tree, size=(120, 40)) as terminal:
+            terminal.until(b"Worktrees")
+            yield terminal.process.pid
+
+    def kill_holder(self, run: str, what: str) -> None:
+        born = json.loads(Path(launch_folder.folder_of(run).file("born.json")).read_text())
+        if what == "keeper":
+            os.kill(born["keeper"], signal.SIGKILL)
+        elif self.way == "tmux":
+            os.kill(int(os.environ["TMUX"].rsplit(",", 2)[1]), signal.SIGKILL)
+        else:
+            for pid in servers(os.environ["ZELLIJ_SOCKET_DIR"]):
+                os.kill(pid, signal.SIGKILL)
+
+    def sees(self, killed: str, run: str, *states: str) -> None:
+        began = time.monotonic()
+        self.wait(run, *states)
+        self.notes.append(f"{killed} {time.monotonic() - began:.1f} s")
+
+    def until(self, what: str, holds: object) -> None:
+        end = time.monotonic() + 30
+        while not holds():  # type: ignore[operator]
+            assert time.monotonic() < end, f"no {what}"
+            time.sleep(0.1)
+
+    def compare(self, run: str) -> None:
+        """Nothing that the agent said is lost, doubled or out of order."""
+        way = "task" if self.way == "task" else "window"
+        reader, position, messages = providers.by_name(self.cli).reader(way), 0, list[str | None]()
+        for line in Path(launch_folder.folder_of(run).file("out")).read_bytes().splitlines(keepends=True):
+            reader.add(line.rstrip(b"\n"), position)
+            position += len(line)
+            messages += [stored_text(one.text) for one in reader.take_events() if one.kind == "message"]
+        kept = recorded(run)
+        assert kept == messages, f"{len(kept)} recorded, {len(messages)} said"
+        self.notes.append(f"{len(kept)} messages")
+
+
+if __name__ == "__main__":
+    sys.exit(started.main(sys.argv[1:], KilledProgram, PROGRAMS))
