@@ -24,7 +24,6 @@ from typing import Any
 SLOW_WORDS = 120
 _MARK = re.compile(r"\[\[(\w+)\]\]")
 _REFUSALS = {"fail": 400, "retry": 529, "limit": 429}
-LIMIT_SECONDS = 3600  # until the usage limit of `[[limit]]` is over
 _COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "shell_command", "Shell")
 _COMMANDS = {
     "ask": "touch asked.txt",
@@ -38,6 +37,7 @@ _TOOLS = {
     "write": (("Write", "write_file"), {"content": "words\n"}),
     "read": (("Read", "read_file"), {}),
 }  # mark -> the end of the tool's name in any of the programs, its arguments
+_SECONDS = re.compile(r"seconds=(\d+)")  # until the usage limit is over
 _FILE = re.compile(r"file=(\S+)")
 
 
@@ -71,7 +71,8 @@ def next_turn(texts: Sequence[tuple[str, str]], tools: bool) -> Turn:
 
 def _scripted(name: str, answered: int, tools: bool, text: str) -> Turn:
     if name in _REFUSALS:
-        return Turn(refusal=_REFUSALS[name])
+        seconds = _SECONDS.search(text)
+        return Turn(refusal=_REFUSALS[name], given={"seconds": int(seconds[1]) if seconds else 3600})
     if not tools:
         return Turn(["A", "title."])
     if name == "hi":
@@ -321,7 +322,7 @@ class StubHandler(BaseHTTPRequestHandler):
             return
         turn, tools, events = language(request)
         if turn.refusal is not None:
-            self._answer(turn.refusal, *_refusal(turn.refusal, language))
+            self._answer(turn.refusal, *_refusal(turn, language))
             return
         model = str(request.get("model") or "stub-model")
         streams = request.get("stream") or "streamGenerateContent" in path
@@ -359,10 +360,11 @@ class StubHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def _refusal(code: int, language: Any) -> tuple[dict[str, Any], dict[str, str]]:
+def _refusal(turn: Turn, language: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """Body and headers; of a usage limit those of the program's own server."""
+    code, left = turn.refusal, turn.given["seconds"]
     error: dict[str, Any] = {"message": f"the stub refuses with {code}", "type": "stub", "code": code}
-    over = int(time.time()) + LIMIT_SECONDS
+    over = int(time.time()) + left
     if code != 429 or language not in (anthropic, responses):
         return {"type": "error", "error": error}, {}
     if language is anthropic:
@@ -370,9 +372,9 @@ def _refusal(code: int, language: Any) -> tuple[dict[str, Any], dict[str, str]]:
         window = {f"{name}-5h-status": "rejected", f"{name}-5h-reset": str(over), f"{name}-5h-utilization": "1.0"}
         state = {f"{name}-status": "rejected", f"{name}-reset": str(over), f"{name}-representative-claim": "five_hour"}
         error = {"type": "rate_limit_error", "message": "This request would exceed your account's rate limit."}
-        return {"type": "error", "error": error}, {**window, **state, "retry-after": str(LIMIT_SECONDS)}
+        return {"type": "error", "error": error}, {**window, **state, "retry-after": str(left)}
     error = {"type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "plus"}
-    error |= {"resets_at": over, "resets_in_seconds": LIMIT_SECONDS}
+    error |= {"resets_at": over, "resets_in_seconds": left}
     primary = {"used-percent": "100", "window-minutes": "300", "reset-at": str(over)}
     return {"error": error}, {f"x-codex-primary-{key}": value for key, value in primary.items()}
 

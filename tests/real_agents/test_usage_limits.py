@@ -10,7 +10,6 @@ import re
 import pytest
 
 from tests.helpers import wait_for
-from tests.real_agents import stub_model
 from tests.real_agents.programs import RealProgram
 from tests.real_agents.test_walled_agents import both, install, port
 from tests.runs.conftest import world
@@ -28,8 +27,7 @@ def test_a_limit_is_shown_with_its_end_and_the_resume_is_offered_then(
     install(world, program, port, monkeypatch)
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", _SUBSCRIBER)
-    monkeypatch.setattr(stub_model, "LIMIT_SECONDS", 70)  # Claude names the end in minutes
-    run = world.start("[[limit]]", program.cli, "--way", "task")
+    run = world.start("[[limit]] seconds=70", program.cli, "--way", "task")
     row = world.wait(run, "limited")
     assert re.fullmatch(r"usage limit, resets \d{4}-\d\d-\d\d \d\d:\d\d UTC", row["detail"]), row["detail"]
     assert row["limited_until"] is not None
