@@ -75,6 +75,7 @@ def test_a_real_agent_commits_behind_a_wall(
     kept = [path for path in Path(os.environ["HOME"]).rglob(f"*{session}*.jsonl") if "/runs/" not in str(path)]
     assert kept, "its session is in its real folder"
     world.imi("stop", ident)
+    wait_for(lambda: world.run(ident)["ended_at"] is not None)
     again = world.imi("resume", ident, "--prompt", "[[hi]] again", "--json")
     assert again.code == 0, again.err
     assert world.wait(again.data["id"], "idle", "completed", "failed", "crashed")["shown_state"] in (
