@@ -22,6 +22,7 @@ from imi_monitor.model.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
@@ -39,15 +40,10 @@ class HooksPart(SettingsPart):
 
     what, rows = "hooks", "hooks"
 
-    def names(self) -> Sequence[str]:
+    def programs(self) -> ModuleType:
         from imi_monitor.actions.hooks import agent_hooks
 
-        return agent_hooks.NAMES
-
-    def refuse_unknown(self, agent: str | None) -> None:
-        from imi_monitor.actions.hooks import agent_hooks
-
-        agent_hooks.named(agent)
+        return agent_hooks
 
     def settings(self, context: Context, request: Request) -> Sequence[SettingsInstallation]:
         from imi_monitor.actions.hooks import agent_hooks

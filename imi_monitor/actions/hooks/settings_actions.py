@@ -13,6 +13,7 @@ from imi_monitor.model.text import safe
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
@@ -29,12 +30,8 @@ class SettingsPart:
     what = ""  # `hooks`
     rows = ""  # the name of the rows of its status in JSON
 
-    def names(self) -> Sequence[str]:
-        """The programs that can have it."""
-        raise NotImplementedError
-
-    def refuse_unknown(self, agent: str | None) -> None:
-        """Raise for a program that cannot have it."""
+    def programs(self) -> ModuleType:
+        """The module that has the NAMES of the programs that can have it, and finds those `named`, or raises."""
         raise NotImplementedError
 
     def settings(self, context: Context, request: Request) -> Sequence[SettingsInstallation]:
@@ -66,10 +63,10 @@ class _PartAction(Action):
     part: SettingsPart
 
     def choices(self, context: Context, name: str) -> list[str]:
-        return list(self.part.names()) if name == "agent" else []
+        return list(self.part.programs().NAMES) if name == "agent" else []
 
     def refuse(self, context: Context, request: Request) -> None:
-        self.part.refuse_unknown(request.text("agent"))
+        self.part.programs().named(request.text("agent"))
         if request.text("scope") not in (None, USER, PROJECT):
             raise UsageError(
                 f"--scope {safe(request.text('scope') or '', 40)!r} is neither user nor project", code="bad-scope"

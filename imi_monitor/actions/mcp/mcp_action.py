@@ -17,6 +17,7 @@ from imi_monitor.actions.hooks.settings_actions import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
@@ -32,15 +33,10 @@ class ToolsPart(SettingsPart):
 
     what, rows = "tools", "servers"
 
-    def names(self) -> Sequence[str]:
+    def programs(self) -> ModuleType:
         from imi_monitor.actions.mcp import agent_servers
 
-        return agent_servers.NAMES
-
-    def refuse_unknown(self, agent: str | None) -> None:
-        from imi_monitor.actions.mcp import agent_servers
-
-        agent_servers.named(agent)
+        return agent_servers
 
     def settings(self, context: Context, request: Request) -> Sequence[SettingsInstallation]:
         from imi_monitor.actions.mcp import agent_servers
@@ -69,7 +65,7 @@ class ToolsPart(SettingsPart):
         from imi_monitor.actions.hooks import settings_installation
 
         recorded = settings_installation.recorded_files(settings_installation.SERVERS)
-        return [self.installation(cli, path) for cli, path in recorded if cli in self.names()]
+        return [self.installation(cli, path) for cli, path in recorded if cli in self.programs().NAMES]
 
 
 TOOLS = ToolsPart()
