@@ -72,9 +72,11 @@ class BoardView(FilteredView):
         self._failed: str | None = None
         self._column = 0
         self._wanted: str | None = None  # an item that was moved: the cursor follows it
-        self._columns_made: tuple[tuple[object, str] | None, list[list[board_card.Item]]] = (None, [])
+        self._is_placed = False  # on the first column that holds something
+        self._columns_made: tuple[tuple[object, str, object] | None, list[list[board_card.Item]]] = (None, [])
         self._shape()
         self._lists[0].focus()
+        self._query.start(self._read)  # the items are there when the columns are laid out
 
     def body(self) -> ComposeResult:
         yield self.filter_box("text, !not, @agent, is:blocked, batch:name, team:name")
@@ -87,28 +89,25 @@ class BoardView(FilteredView):
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
         last = snapshot.events[-1].seq if snapshot.events else None
-        works = self._data is not None and any(one["run_state"] for one in self._data["items"])
+        works = any(one["run_state"] for column in self._held() for one in column)
         version = (last, int(now.timestamp()) // _SECONDS if works else 0)
         if version != self._version:
+            if self._version is not None or self._failed is not None:
+                self._query.start(self._read)
             self._version = version
-            self._query.start(self._read)
         self._draw(now)
 
     def _read(self, stop: ShouldStop) -> dict[str, Any]:
-        shown = self.snapshot.repositories if self.snapshot is not None else ()
         with self.open_context(None) as context:
             context.cancelled, context.needs_registry = stop, True
             data: dict[str, Any] = read_board(context, Request("board", {"all": True}))[1]
-        return {**data, "items": [one for one in data["items"] if one["repo_name"] in (*shown, None)]}
+        return data
 
     def _received(self, result: dict[str, Any] | ImiError) -> None:
         if isinstance(result, ImiError):
             self._failed, self._version = result.sentence, None
         else:
-            first = self._data is None
             self._failed, self._data = None, result
-            if first and self._column == 0:
-                self._go_to(next((number for number, held in enumerate(self._held()[:_OPEN]) if held), 0))
         self._draw(times.now())
 
     def read_again(self, _outcome: Outcome | None = None) -> None:
@@ -137,10 +136,19 @@ class BoardView(FilteredView):
         self.query_one("#board").set_class(not self._is_wide, "-single")
 
     def _draw(self, now: datetime) -> None:
+        if self.snapshot is None:
+            return  # it says whose items are shown, and comes with the first picture
         held = self._held()
+        if self._data is not None and not self._is_placed:
+            self._is_placed = True
+            first = next((number for number, column in enumerate(held[:_OPEN]) if column), 0)
+            if self._column == 0 != first:
+                self._column = first
+                self._shape()
+                self._lists[first].focus()
         self.set_title(self._title(held))
         height = board_card.CARD if self._is_wide else board_card.LINE
-        agents = {one.name: one for one in self.snapshot.agents if not one.truth.ended} if self.snapshot else {}
+        agents = {one.name: one for one in self.snapshot.agents if not one.truth.ended}
         for number, (lines, column) in enumerate(zip(self._lists, held, strict=True)):
             parent = cast(Vertical, lines.parent)
             parent.border_title = Content(f"{board.COLUMNS[number][0]} ").append(
@@ -173,17 +181,19 @@ class BoardView(FilteredView):
     def _why_empty(self, number: int) -> str:
         if self.filter_text:
             return "no match"
-        if number == 0 and self._data is not None and not self._data["items"]:
+        if number == 0 and not any(self._held()):
             return "n adds something to be done"
         return _EMPTY[number]
 
     def _held(self) -> list[list[board_card.Item]]:
         """The items of each column that fit the filter; sorted again only when they were read again, or it changed."""
+        repositories = self.snapshot.repositories if self.snapshot is not None else ()
         made_of, held = self._columns_made
-        if made_of is None or made_of[0] is not self._data or made_of[1] != self.filter_text:
-            found = self._data["items"] if self._data else ()
+        if made_of is None or made_of[0] is not self._data or made_of[1:] != (self.filter_text, repositories):
+            items = self._data["items"] if self._data else ()
+            found = [one for one in items if one["repo_name"] in (*repositories, None)]
             held = board_card.in_columns([one for one in found if self._fits(one)] if self.filter_text else found)
-            self._columns_made = ((self._data, self.filter_text), held)
+            self._columns_made = ((self._data, self.filter_text, repositories), held)
         return held
 
     def _fits(self, item: board_card.Item) -> bool:
