@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from imi_monitor.git import runner
+from imi_monitor.git import environment, runner
 from imi_monitor.git import spawn as spawning
 from imi_monitor.git.runner import Git, git_version
 from imi_monitor.model.errors import GitError
@@ -682,3 +682,64 @@ def test_a_worktree_command_is_retried_while_another_git_makes_one(repo: Repo, m
     with pytest.raises(GitError, match="commondir"):  # it stays like that: told, not waited for
         Git(common).run("worktree", "list", "--porcelain")
     assert len(waits) < 10
+
+
+# Written down a second time on purpose: a line lost from the tables must be noticed.
+_KEPT = (
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_ATTR_NOSYSTEM",
+    "GIT_EXEC_PATH",
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "GIT_SSL_CERT",
+    "GIT_SSL_KEY",
+    "GIT_SSL_NO_VERIFY",
+)
+_SET = {
+    "LC_ALL": "C.UTF-8",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never",
+    "GIT_EDITOR": "false",
+    "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_MERGE_AUTOEDIT": "no",
+    "GIT_PAGER": "cat",
+    "GIT_ALLOW_PROTOCOL": "https:ssh:git:file",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PROXY_COMMAND": "",
+}
+
+
+def test_git_gets_the_users_choices_and_no_other_variable_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped = (
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_TRACE",
+        "GIT_CONFIG_PARAMETERS",
+        "LANGUAGE",
+    )
+    for name in (*_KEPT, *dropped, *_SET, "OTHER"):
+        monkeypatch.setenv(name, "/the/users")
+    env = environment.git_environment([("a.b", "c"), ("d.e", "")])
+    assert {name: env.get(name) for name in (*_KEPT, "OTHER")} == dict.fromkeys((*_KEPT, "OTHER"), "/the/users")
+    assert {name: env.get(name) for name in _SET} == _SET
+    assert not set(dropped) & set(env)
+    settings = {name: value for name, value in env.items() if name.startswith("GIT_CONFIG_") and name not in _KEPT}
+    assert settings == {
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "a.b",
+        "GIT_CONFIG_VALUE_0": "c",
+        "GIT_CONFIG_KEY_1": "d.e",
+        "GIT_CONFIG_VALUE_1": "",
+    }

@@ -378,6 +378,13 @@ def test_streamed_output_is_not_kept_and_still_capped() -> None:
     assert (len(got), done.stdout, done.capped) == (100_000, b"", True)
 
 
+def test_streamed_output_is_dropped_once_the_child_is_told_to_end() -> None:
+    got = bytearray()
+    script = "trap 'echo late; exit' TERM; echo early; sleep 600 & wait"
+    done = sh(script, on_stdout=got.extend, cancelled=lambda: bool(got))
+    assert (done.cancelled, bytes(got), done.stdout) == (True, b"early\n", b"")
+
+
 def test_a_failing_output_callback_ends_the_child() -> None:
     def fail(_: bytes) -> None:
         raise ValueError("the reader's own fault")

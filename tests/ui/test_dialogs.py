@@ -489,6 +489,40 @@ def test_progress_is_shown_as_soon_as_it_is_reported(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
+class Half(Slow):
+    """Refused for one worktree."""
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        if request.text("name") == "feat-b":
+            raise Refused("not this one", code="no")
+        return Outcome(["went through", "in detail"], warnings=["mind this"])
+
+
+def test_the_outcome_for_several_worktrees_is_that_of_each(repo: Repo) -> None:
+    found: list[Outcome | None] = []
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        def context() -> Context:
+            return Context(database=paths.default_database(), repo=str(repo.path))
+
+        app.push_screen(ActionDialog(Half(), {}, context, names=("feat-a", "feat-b")), found.append)
+        await wait_until(pilot, lambda: "Slow" in screen_text(app) and "checking…" not in screen_text(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "Close" in screen_text(app) and "not this one" in screen_text(app))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: bool(found))
+
+    run_dashboard(repo, play)
+    (outcome,) = found
+    assert outcome is not None
+    assert (outcome.lines, outcome.warnings, outcome.exit_status) == (
+        ["went through", "not this one"],
+        ["mind this"],
+        1,
+    )
+    assert outcome.data == {"results": [{"name": "feat-a", "done": True}, {"name": "feat-b", "done": False}]}
+
+
 def test_a_value_that_changes_while_the_action_runs_is_not_previewed(repo: Repo) -> None:
     slow = Slow(lines=("first step",))
 
