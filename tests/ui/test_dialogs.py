@@ -489,6 +489,57 @@ def test_progress_is_shown_as_soon_as_it_is_reported(repo: Repo) -> None:
     run_dashboard(repo, play)
 
 
+class Guarded(Slow):
+    """Refused until its worktree's name is typed; its reasons take until they are let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known = threading.Event()
+        self.known.set()
+
+    def consequences(self, context: Context, request: Request) -> list[str]:
+        assert self.known.wait(LIMIT)
+        raise Refused("there is work in it", code="work")
+
+    def override(self, refusal: Refused, name: str) -> dict[str, object] | None:
+        return {"typed": name}
+
+    def run(self, context: Context, request: Request) -> Outcome:
+        return Outcome([f"{request.text('name')} {request.text('typed')} {request.text('note')}"])
+
+
+@pytest.mark.parametrize(("typed", "acts"), [("feat-x", True), ("feat", False)])
+def test_an_enter_before_the_reasons_are_known_acts_once_they_are(repo: Repo, typed: str, acts: bool) -> None:
+    found: list[Outcome | None] = []
+    guarded = Guarded()
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        def context() -> Context:
+            return Context(database=paths.default_database(), repo=str(repo.path))
+
+        dialog = ActionDialog(guarded, {"name": "feat-x"}, context)
+        app.push_screen(dialog, found.append)
+        await wait_until(pilot, lambda: dialog.is_mounted and dialog.query_one("#override", Input).visible)
+        override = dialog.query_one("#override", Input)
+        override.value = typed
+        guarded.known.clear()
+        dialog.query_one(Form).query(Input).last().value = "late"
+        await wait_until(pilot, lambda: "checking…" in screen_text(app))
+        override.focus()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert not found
+        guarded.known.set()
+        if acts:
+            await wait_until(pilot, lambda: bool(found))
+        else:
+            await wait_until(pilot, lambda: "Type feat-x to slow it anyway" in screen_text(app))
+            assert not found
+
+    run_dashboard(repo, play)
+    assert [one.lines for one in found if one is not None] == ([["feat-x feat-x late"]] if acts else [])
+
+
 class Half(Slow):
     """Refused for one worktree."""
 
@@ -507,6 +558,7 @@ def test_the_outcome_for_several_worktrees_is_that_of_each(repo: Repo) -> None:
 
         app.push_screen(ActionDialog(Half(), {}, context, names=("feat-a", "feat-b")), found.append)
         await wait_until(pilot, lambda: "Slow" in screen_text(app) and "checking…" not in screen_text(app))
+        assert "Slow 2 worktrees" in screen_text(app) and str(app.screen.query_one("#act", Button).label) == "Slow 2"
         await pilot.press("enter")
         await wait_until(pilot, lambda: "Close" in screen_text(app) and "not this one" in screen_text(app))
         await pilot.press("escape")
