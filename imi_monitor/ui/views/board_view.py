@@ -76,7 +76,9 @@ class BoardView(FilteredView):
         self._columns_made: tuple[tuple[object, str, object] | None, list[list[board_card.Item]]] = (None, [])
         self._shape()
         self._lists[0].focus()
-        self._query.start(self._read)  # the items are there when the columns are laid out
+        if self.snapshot is None:
+            self.snapshot = cast("ImiApp", self.app).home.shown
+        self._query.start(self._read)  # with the snapshot, so that the columns' first picture has the items
 
     def body(self) -> ComposeResult:
         yield self.filter_box("text, !not, @agent, is:blocked, batch:name, team:name")
