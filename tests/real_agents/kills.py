@@ -117,8 +117,19 @@ class KilledProgram(StartedProgram):
             position += len(line)
             messages += [stored_text(one.text) for one in reader.take_events() if one.kind == "message"]
         kept = recorded(run)
+        if (
+            reader.transcript is not None
+        ):  # hooks report no messages: a dashboard, which was killed, records them from there
+            messages = _texts(Path(reader.transcript))[: len(kept)]
         assert kept == messages, f"{len(kept)} recorded, {len(messages)} said"
         self.notes.append(f"{len(kept)} messages")
+
+
+def _texts(transcript: Path) -> list[str | None]:
+    """What a Claude said."""
+    records = [json.loads(line) for line in transcript.read_text().splitlines()] if transcript.exists() else []
+    said = [one["message"]["content"] for one in records if one.get("type") == "assistant"]
+    return [stored_text(part["text"].strip()) for blocks in said for part in blocks if part["type"] == "text"]
 
 
 if __name__ == "__main__":

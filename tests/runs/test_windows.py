@@ -351,6 +351,24 @@ def test_the_dashboard_shows_a_window_and_comes_back(world: RunWorld) -> None:
         assert terminal.ended() == 0
 
 
+def test_a_folder_that_claude_does_not_trust_is_refused_before_anything_is_made(
+    world: RunWorld, tmux: RunTmux, own_home: Path
+) -> None:
+    known = own_home / ".claude.json"
+    known.write_text(
+        json.dumps({"projects": {"/elsewhere": {"hasTrustDialogAccepted": True}, str(world.repo.path): {}}})
+    )
+    refused = world.imi("start", "claude", "--prompt", "hi")
+    assert refused.code == 1 and f"was never allowed to work in {world.tree.path}" in refused.err
+    assert len(tmux("list-windows").splitlines()) == 1 and world.imi("runs", "--json").data["runs"] == []
+    assert world.imi("claims", "--json").data["claims"] == []
+    known.write_text(json.dumps({"projects": {str(world.repo.path): {"hasTrustDialogAccepted": True}}}))
+    run = world.start("hi")  # a linked worktree of the trusted one
+    world.wait(run, "idle")
+    known.write_text("{")  # what it has decided is not known
+    assert world.imi("start", "claude", "--in", "app", "--prompt", "hi").code == 0
+
+
 def test_without_a_holder_a_window_is_refused(world: RunWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert world.run(world.start("hi"))["way"] == "task"
     if shutil.which("dtach") is None:

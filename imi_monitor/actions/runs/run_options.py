@@ -57,7 +57,7 @@ def prompt(request: Request) -> str | None:
     size = len(text.encode("utf-8", "surrogateescape"))
     if size > MOST_PROMPT:
         raise UsageError(
-            f"the prompt has {size >> 10} KB, at most {MOST_PROMPT >> 10} are possible: write it to a file in the worktree"
+            f"the prompt has more than {MOST_PROMPT >> 10} KB: write it to a file in the worktree"
             " and let the prompt name the file",
             code="long-prompt",
         )

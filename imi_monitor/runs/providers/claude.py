@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 
 from imi_monitor.fast import json_writer
 from imi_monitor.fast.random_uuid import new_id
+from imi_monitor.git import layout
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.run import NO, YES
 from imi_monitor.model.run_modes import ASK, EDITS, PLAN
+from imi_monitor.model.text import safe
 from imi_monitor.runs import provider
 from imi_monitor.runs.provider import WINDOW, Launch, Message, Spec
 
@@ -81,6 +84,7 @@ class ClaudeProvider:
         return has_transcript(session)
 
     def window(self, spec: Spec, folder: str) -> Launch:
+        _refuse_untrusted(spec.cwd)
         argv, session = _command(spec, "--settings", os.path.join(folder, _SETTINGS))
         files = {_SETTINGS: json_writer.dumps(_hooks(folder))}
         return Launch(argv, session, dangerous=_dangerous(spec), prompt=("--", ""), files=files)
@@ -132,6 +136,37 @@ def has_transcript(session: str) -> bool:
     except OSError:
         return False
     return any(os.path.isfile(os.path.join(projects, one, f"{session}.jsonl")) for one in folders)
+
+
+def _refuse_untrusted(cwd: str) -> None:
+    """Refuse a folder in whose window Claude would wait for ever with its question whether it may work there.
+
+    It takes the answer for a folder above, and in a linked worktree that for the main one.
+    """
+    decided = _decided_folders()
+    if not cwd or decided is None:
+        return
+    place = layout.discover(cwd)
+    main = os.path.dirname(place.repository.common_dir) if place is not None else cwd
+    asked = [os.path.realpath(one) for one in (cwd, main)]
+    if not any(one == each or one.startswith(each.rstrip("/") + "/") for one in asked for each in decided):
+        raise Refused(
+            f"claude was never allowed to work in {safe(cwd)}: run `claude` there once and answer its question about trust,"
+            " or start it with --way task",
+            code="not-trusted",
+        )
+
+
+def _decided_folders() -> list[str] | None:
+    """The folders in which the user lets Claude work; None where that is not known."""
+    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~")
+    try:
+        with open(os.path.join(folder, ".claude.json"), encoding="utf-8") as file:
+            known = json.load(file)
+        projects = known["projects"]
+        return [os.path.realpath(path) for path, one in projects.items() if one.get("hasTrustDialogAccepted") is True]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _config_folder() -> str:
