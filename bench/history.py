@@ -61,7 +61,7 @@ _TYPES = (
 def run() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="imi-bench-") as folder:
         rows = _claims(folder)
-        rows += _searches(folder)
+        rows += searches(folder)
         return [*rows, *_relay(folder)]
 
 
@@ -95,7 +95,7 @@ def _load(connection: sqlite3.Connection, number: int, stop: threading.Event | N
     return longest * 1000
 
 
-def _searches(folder: str) -> list[Row]:
+def searches(folder: str) -> list[Row]:
     path = os.path.join(folder, "search.db")
     with closing(history_file.connect(path)) as connection:
         began = time.perf_counter()

@@ -23,7 +23,7 @@ class Rows:
     """An engine that invents."""
 
     def __init__(self, rows: int, share: float) -> None:
-        self._trees = [_tree(number) for number in range(rows)]
+        self._trees = [tree(number) for number in range(rows)]
         self._changing = int(rows * share)
 
     def measure(self, *, disk_use: bool, unread: bool) -> None:
@@ -48,11 +48,11 @@ class Rows:
             while not self._changing:
                 await asyncio.sleep(1.0)
             for _ in range(self._changing):
-                self._trees[at] = _changed(self._trees[at], seq)
+                self._trees[at] = changed(self._trees[at], seq)
                 at = (at + 1) % len(self._trees)
 
 
-def _tree(number: int) -> Worktree:
+def tree(number: int) -> Worktree:
     key = Key("desk", "app", f"feat-{number:03d}")
     file = FileState("src/a.py", ".", "M", added=1, removed=1)
     state = GitState(
@@ -94,7 +94,7 @@ def _tree(number: int) -> Worktree:
     )
 
 
-def _changed(tree: Worktree, seq: int) -> Worktree:
+def changed(tree: Worktree, seq: int) -> Worktree:
     assert tree.git is not None
     git = replace(tree.git, staged=seq % 9, unstaged=(seq * 7) % 9 + 1, untracked=seq % 3, trunk_ahead=seq % 20)
     change = Change(tree.key.repo, tree.key.worktree, "modified", f"src/f{seq % 50}.py", times.stamp())

@@ -28,6 +28,7 @@ from imi_monitor.model.snapshot import (
     NOT_LOOKED_FOR,
     ClaimState,
     GitState,
+    HomeState,
     Intent,
     Key,
     RegistryEvent,
@@ -152,6 +153,9 @@ class Engine:
         if any(self._fields.get(name) != value for name, value in fields.items()):
             if any(name in fields and fields[name] != self._fields.get(name, ()) for name in ("runs", "watched")):
                 self._awaited.set()  # an agent may ask
+                self._urgent.set()
+            homes = fields.get("homes", ())
+            if homes and _homes_differ(self._fields.get("homes", ()), homes):  # type: ignore[arg-type]
                 self._urgent.set()
             self._fields.update(fields)
             self._changed.set()
@@ -404,6 +408,27 @@ def _states_differ(before: Sequence[Agent], now: Sequence[Agent]) -> bool:
         return True
     pairs = zip(before, now, strict=True)
     return any((one.id, one.state) != (other.id, other.state) for one, other in pairs if one is not other)
+
+
+def _homes_differ(before: Sequence[HomeState], now: Sequence[HomeState]) -> bool:
+    """True if a home came, went or fell silent, or one of its agents changed its state, or a worktree its claim or branch."""
+    if [(one.id, one.state) for one in before] != [(one.id, one.state) for one in now]:
+        return True
+    pairs = list(zip(before, now, strict=True))
+    return any(_states_differ(one.agents, other.agents) for one, other in pairs) or any(
+        _claims_differ(one.worktrees, other.worktrees) for one, other in pairs
+    )
+
+
+def _claims_differ(before: Sequence[Worktree], now: Sequence[Worktree]) -> bool:
+    if len(before) != len(now):
+        return True
+    pairs = zip(before, now, strict=True)
+    return any(
+        (one.key, one.claim, one.branch) != (other.key, other.claim, other.branch)
+        for one, other in pairs
+        if one is not other
+    )
 
 
 def _same_content(left: Snapshot, right: Snapshot) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from imi_monitor.fast.frozen_dataclass import asdict, dataclass
@@ -59,13 +60,13 @@ class RowEncoder:
 
     def rows(self, snapshot: Snapshot, day: Iterable[DayWork] = ()) -> dict[str, str]:
         """Field and row of each repository's work of the day, each worktree and each running agent, at most MOST_ROWS."""
-        fields: dict[str, object] = {f"d:{_out(one.repo, _NAME)}": one for one in day}
+        fields: dict[str, object] = {f"d:{_name(one.repo)}": one for one in day}
         fields |= {
-            f"w:{_out(self._identity_of(tree.key.repo), _NAME)}/{_out(tree.key.worktree, _NAME)}": tree
+            f"w:{_name(self._identity_of(tree.key.repo))}/{_name(tree.key.worktree)}": tree
             for tree in snapshot.worktrees
         }
         shared = [one for one in snapshot.agents if not one.truth.ended and one.truth.source != WORKSPACE]
-        fields |= {f"a:{_out(agent.id, _NAME)}": agent for agent in shared}
+        fields |= {f"a:{_name(agent.id)}": agent for agent in shared}
         kept = list(fields.items())[:MOST_ROWS]
         made: dict[str, tuple[object, str]] = {}
         for field, one in kept:
@@ -143,24 +144,44 @@ class RowEncoder:
         return row
 
 
-def decode(label: str, home: HomeDescription, fields: Mapping[str, str]) -> HomeRows:
-    """Read the rows of a home; its worktrees and agents have its label as their host."""
-    worktrees: list[Worktree] = []
-    agents: list[Agent] = []
-    day: list[DayWork] = []
-    rejected = max(0, len(fields) - MOST_ROWS)
-    for field, text in list(fields.items())[:MOST_ROWS]:
+class RowDecoder:
+    """Reads the rows of one home, whose label is the host in their keys. A row of the same text stays the same object."""
+
+    def __init__(self, label: str, home: HomeDescription) -> None:
+        self.label = label
+        self._home = home
+        self._made: dict[
+            str, tuple[str, Worktree | Agent | DayWork | None]
+        ] = {}  # None: it is wrong, or of no known kind
+        self._wrong: set[str] = set()
+
+    def read(self, fields: Mapping[str, str]) -> HomeRows:
+        made, before = {}, self._made
+        for field, text in list(fields.items())[:MOST_ROWS]:
+            known = before.get(field)
+            made[field] = known if known is not None and known[0] == text else (text, self._row(field, text))
+        self._made = made
+        self._wrong &= made.keys()
+        rows = [row for _, row in made.values()]
+        return HomeRows(
+            tuple(row for row in rows if isinstance(row, Worktree)),
+            tuple(row for row in rows if isinstance(row, Agent)),
+            len(self._wrong) + max(0, len(fields) - MOST_ROWS),
+            tuple(row for row in rows if isinstance(row, DayWork)),
+        )
+
+    def _row(self, field: str, text: str) -> Worktree | Agent | DayWork | None:
+        self._wrong.discard(field)
         try:
             row = _loads(text)
             if field.startswith("w:"):
-                worktrees.append(_read_worktree(label, row))
-            elif field.startswith("a:"):
-                agents.append(_read_agent(label, home, row))
-            elif field.startswith("d:"):
-                day.append(_read_work(row))
+                return _read_worktree(self.label, row)
+            if field.startswith("a:"):
+                return _read_agent(self.label, self._home, row)
+            return _read_work(row) if field.startswith("d:") else None
         except (ValueError, RecursionError):
-            rejected += 1
-    return HomeRows(tuple(worktrees), tuple(agents), rejected, tuple(day))
+            self._wrong.add(field)
+            return None
 
 
 def describe(home: HomeDescription) -> str:
@@ -303,6 +324,12 @@ def _inside(target: str | None) -> str | None:
     if target is None or not target.startswith(("/", "~", "../")):
         return target
     return target.split()[0].rstrip("/").rpartition("/")[2] if target.split() else None
+
+
+@lru_cache(maxsize=4 * MOST_ROWS)
+def _name(text: str) -> str:
+    """A name as it may leave the machine; those of all rows are needed for each publication."""
+    return _out(text, _NAME) or ""
 
 
 def _out(text: str | None, limit: int) -> str | None:

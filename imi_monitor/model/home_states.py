@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypeVar
 
 from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.model import home_rows, times
 from imi_monitor.model.agent import UNKNOWN
 from imi_monitor.model.home import PROTOCOL, HomeDescription, labels, plain_host
-from imi_monitor.model.home_rows import HomeRows
+from imi_monitor.model.home_rows import HomeRows, RowDecoder
 from imi_monitor.model.snapshot import HERE, NEWER, OFFLINE, UNCONFIRMED, UNKNOWN_CLAIM, ClaimState, HomeState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
-T = TypeVar("T")
 STATE_WORDS = {HERE: "online", UNCONFIRMED: "no answer", OFFLINE: "offline", NEWER: "newer imi"}  # as people read them
 UNCONFIRMED_AFTER = 10  # seconds without a sign of life
 
@@ -41,13 +39,15 @@ class HomeStates:
         self._unpublished = HomeDescription(own, plain_host(host), "", "", PROTOCOL, "", "")
         self._with_own_rows = with_own_rows  # False: the rows of the own home are in the snapshot itself
         self._described: dict[str, tuple[str, HomeDescription | None]] = {}
-        self._rows: dict[str, tuple[str, HomeRows]] = {}  # with the label for which they were read
-        self._silent: dict[
-            str, tuple[HomeRows, str | None, HomeRows]
-        ] = {}  # what became of rows that are not confirmed
-        self._heard: dict[
-            str, tuple[datetime, int]
-        ] = {}  # the last reading of each home that was online, and its age then
+        self._decoders: dict[str, RowDecoder] = {}
+        self._rows: dict[str, HomeRows] = {}
+        # what became of rows that are not confirmed; the last reading of each home that was online, and its age then
+        self._silent: dict[str, tuple[HomeRows, str | None, HomeRows]] = {}
+        self._heard: dict[str, tuple[datetime, int]] = {}
+        self._named: tuple[list[tuple[str, str, str]], dict[str, str]] = (
+            [],
+            {},
+        )  # the homes that have labels, and these
 
     def states(
         self, homes: Mapping[str, PublishedRows], changed: Collection[str], *, connected: bool = True
@@ -56,11 +56,17 @@ class HomeStates:
         described = {ident: self._describe(ident, one.description) for ident, one in homes.items()}
         known = [one for one in described.values() if one is not None]
         # no other home has this host's name alone, also while this home does not publish
-        named = labels(known if self._own in described else [*known, self._unpublished])
+        named = self._labels(known if self._own in described else [*known, self._unpublished])
         found = [
             self._state(one, named[one.id], homes[one.id], one.id in changed, connected=connected) for one in known
         ]
         return tuple(sorted(found, key=lambda one: (not one.own, one.label)))
+
+    def _labels(self, homes: Sequence[HomeDescription]) -> dict[str, str]:
+        names = [(one.id, one.host, one.user) for one in homes]
+        if names != self._named[0]:
+            self._named = names, labels(homes)
+        return self._named[1]
 
     def _describe(self, ident: str, text: str) -> HomeDescription | None:
         before = self._described.get(ident)
@@ -76,10 +82,8 @@ class HomeStates:
         own = home.id == self._own
         rows = HomeRows((), (), 0)
         if state != NEWER and (self._with_own_rows or not own):
-            known = self._rows.get(home.id)
-            if known is None or changed or known[0] != label:
-                known = self._rows[home.id] = label, _kept(known, home_rows.decode(label, home, published.fields))
-            rows = known[1] if state == HERE else self._outdated(home.id, known[1], seen)
+            rows = self._read(home, label, published, changed)
+            rows = rows if state == HERE else self._outdated(home.id, rows, seen)
         return HomeState(
             home.id,
             label,
@@ -95,6 +99,15 @@ class HomeStates:
             rows.rejected,
             rows.day,
         )
+
+    def _read(self, home: HomeDescription, label: str, published: PublishedRows, changed: bool) -> HomeRows:
+        decoder = self._decoders.get(home.id)
+        if decoder is None or decoder.label != label:
+            decoder, changed = home_rows.RowDecoder(label, home), True
+            self._decoders[home.id] = decoder
+        if changed:
+            self._rows[home.id] = decoder.read(published.fields)
+        return self._rows[home.id]
 
     def _outdated(self, ident: str, rows: HomeRows, seen: str | None) -> HomeRows:
         known = self._silent.get(ident)
@@ -123,19 +136,6 @@ def _state_of(home: HomeDescription, age: int | None, connected: bool) -> str:
     if age is None:
         return OFFLINE
     return UNCONFIRMED if age >= UNCONFIRMED_AFTER else HERE
-
-
-def _kept(before: tuple[str, HomeRows] | None, now: HomeRows) -> HomeRows:
-    """The new rows, with the earlier objects where nothing changed, so that they are not drawn again."""
-    if before is None:
-        return now
-    trees, agents = _earlier(before[1].worktrees, now.worktrees), _earlier(before[1].agents, now.agents)
-    return HomeRows(trees, agents, now.rejected, now.day)
-
-
-def _earlier(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
-    equal = {one: one for one in before}
-    return tuple(equal.get(one, one) for one in now)
 
 
 def _unconfirmed(rows: HomeRows, since: str | None) -> HomeRows:

@@ -6,6 +6,7 @@ repository on two machines collide when both have the same branch, or changed th
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TypeVar
 
 from imi_monitor.fast.frozen_dataclass import replace
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from imi_monitor.model.snapshot import RegistryEvent, Worktree
 
 T = TypeVar("T")
+Shares = tuple[Key, str, tuple[str, ...]]
+MOST_PAIRS = 1000  # that one branch or file has: a lock file may be changed in every worktree of a team
 
 
 class TeamRows:
@@ -33,6 +36,8 @@ class TeamRows:
             int, tuple[Worktree, str, Worktree]
         ] = {}  # by the identity of the row: its name, what it became
         self._agents: dict[int, tuple[Agent, str, Agent]] = {}
+        self._shared: dict[int, tuple[Worktree, Shares]] = {}
+        self._collided: tuple[list[Shares], tuple[Collision, ...]] = ([], ())  # what they were made of, and they
         self._events: tuple[object, tuple[RegistryEvent, ...]] = (None, ())  # what they were made of, and they
 
     def merge(self, snapshot: Snapshot) -> Snapshot:
@@ -50,9 +55,20 @@ class TeamRows:
             worktrees=(*snapshot.worktrees, *trees),
             agents=(*snapshot.agents, *agents),
             repositories=(*snapshot.repositories, *added),
-            collisions=(*snapshot.collisions, *_collisions(snapshot.worktrees, trees)),
+            collisions=(*snapshot.collisions, *self._collisions((*snapshot.worktrees, *trees))),
             team_events=self._named_events(snapshot, names),
         )
+
+    def _collisions(self, trees: Sequence[Worktree]) -> tuple[Collision, ...]:
+        """Those between machines; found anew only when a branch or the names of changed files are others."""
+        known, self._shared = self._shared, {}
+        for tree in trees:
+            before = known.get(id(tree))
+            self._shared[id(tree)] = before if before is not None and before[0] is tree else (tree, _shares(tree))
+        shares = [share for _, share in self._shared.values()]
+        if shares != self._collided[0]:
+            self._collided = shares, tuple(_collisions(shares))
+        return self._collided[1]
 
     def _named_events(self, snapshot: Snapshot, names: dict[str, str]) -> tuple[RegistryEvent, ...]:
         """The events of other homes by the names that their repositories have here."""
@@ -125,25 +141,33 @@ def _relocated(agent: Agent, name: str) -> Agent:
     return replace(agent, key=agent.key and Key(agent.key.host, name, agent.key.worktree))
 
 
-def _collisions(here: Sequence[Worktree], there: Sequence[Worktree]) -> Iterator[Collision]:
+def _shares(tree: Worktree) -> Shares:
+    """What of a worktree may collide: its key, its branch unless it is the main one, the paths of its changed files."""
+    paths = tuple(one.path for one in tree.git.files if one.path) if tree.git else ()
+    return tree.key, (tree.branch or "") if not tree.is_main else "", paths
+
+
+def _collisions(shares: Iterable[Shares]) -> Iterator[Collision]:
     """Pairs on different machines, each once; whether a merge conflicts cannot be tried from here."""
-    branches: dict[tuple[str, str], list[Worktree]] = {}
-    files: dict[tuple[str, str], list[Worktree]] = {}
-    for tree in (*here, *there):
-        if tree.branch and not tree.is_main:
-            branches.setdefault((tree.key.repo, tree.branch), []).append(tree)
-        for one in tree.git.files if tree.git else ():
-            if one.path:
-                files.setdefault((tree.key.repo, one.path), []).append(tree)
-    same = {pair: branch for (_, branch), trees in branches.items() for pair in _pairs(trees)}
+    branches: dict[tuple[str, str], list[Key]] = {}
+    files: dict[tuple[str, str], list[Key]] = {}
+    for key, branch, paths in shares:
+        if branch:
+            branches.setdefault((key.repo, branch), []).append(key)
+        for path in paths:
+            files.setdefault((key.repo, path), []).append(key)
+    same = {pair: branch for (_, branch), keys in branches.items() for pair in _pairs(keys)}
     shared: dict[tuple[Key, Key], list[str]] = {}
-    for (_, path), trees in files.items():
-        for pair in _pairs(trees):
+    for (_, path), keys in files.items():
+        for pair in _pairs(keys):
             shared.setdefault(pair, []).append(path)
     for pair in sorted({*same, *shared}):
         yield Collision(*pair, tuple(sorted(shared.get(pair, ()))), None, branch=same.get(pair))
 
 
-def _pairs(trees: Sequence[Worktree]) -> Iterator[tuple[Key, Key]]:
-    keys = [tree.key for tree in trees]
-    return ((left, right) for at, left in enumerate(keys) for right in keys[at + 1 :] if left.host != right.host)
+def _pairs(keys: Sequence[Key]) -> Iterable[tuple[Key, Key]]:
+    """The pairs on different machines, the first keys first: those of this home."""
+    if len(keys) < 2:
+        return ()
+    found = ((left, right) for at, left in enumerate(keys) for right in keys[at + 1 :] if left.host != right.host)
+    return islice(found, MOST_PAIRS)

@@ -9,9 +9,10 @@ from imi_monitor.links import redis_url
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.home_states import HomeStates, PublishedRows
 from imi_monitor.model.team_events import MOST, TeamFeed
+from imi_monitor.sources import worktrees_source
 from imi_monitor.sources.hints import Hint, RegistryChanged
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
-from imi_monitor.store import registry_identity, repositories
+from imi_monitor.store import registry_identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class HomesSource(Source):
 
     def __init__(self, context: SourceContext) -> None:
         self._registry = context.registry
+        self._common_dirs = context.common_dirs
         self._settings = context.settings
         self._feed = TeamFeed("")
         self._registry_changed = True
@@ -62,7 +64,7 @@ class HomesSource(Source):
             try:
                 own: str | None = await self._registry.read(registry_identity.registry_id)
                 self._own = own or ""
-                names = await self._registry.read(repositories.list_identities, self._own)
+                names = await self._registry.read(worktrees_source.list_identities, self._common_dirs, self._own)
             except ImiError as error:
                 self._registry_changed = True
                 receiver.set_failure(self.name, "the registry", error.sentence)

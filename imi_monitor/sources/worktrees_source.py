@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from imi_monitor import host, presence, roster
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git import layout, safety
+from imi_monitor.model import home
 from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.model.snapshot import Key
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged, WorktreeListChanged
@@ -181,6 +182,16 @@ def read_roster(
     return tuple(entries), complete
 
 
+def list_identities(connection: sqlite3.Connection, common_dirs: Sequence[str] | None, own_home: str) -> dict[str, str]:
+    """Repository name -> what all homes of a team call it: of the registry, and of these that it does not have yet."""
+    found, names = repositories.list_identities(connection, own_home), set[str]()
+    for repository in [layout.repository_at(path) for path in common_dirs or () if os.path.isdir(path)]:
+        if repositories.find_name(connection, repository.common_dir, repository.main_path) is None:
+            name = _unused_name(connection, repository, names)
+            found[name] = home.repository_identity(layout.remote_url(repository), own_home, name)
+    return found
+
+
 def _is_complete(common_dir: str) -> bool:
     """True if git has written the path and the HEAD of each worktree.
 
@@ -206,14 +217,18 @@ def _entries(
     connection: sqlite3.Connection, repository: layout.Repository, database: str, names: set[str]
 ) -> list[RosterEntry]:
     repo_name = repositories.find_name(connection, repository.common_dir, repository.main_path)
-    name = repo_name
-    if name is None:  # the name it will be registered under: another clone of the same origin may have the plain one
-        name = repositories.unused_name(connection, layout.repository_name(repository), repository.home, names)
-        names.add(name)
+    name = repo_name or _unused_name(connection, repository, names)
     fingerprint = repositories.trusted_fingerprint(connection, repository.common_dir)
     trusted = fingerprint is not None and fingerprint == safety.fingerprint(repository.common_dir)
     targets = roster.list_worktrees(connection, repository, repo_name)
     return [_entry(target, name, repository, trusted, database) for target in targets]
+
+
+def _unused_name(connection: sqlite3.Connection, repository: layout.Repository, names: set[str]) -> str:
+    """The name it will be registered under: another clone of the same origin may have the plain one."""
+    name = repositories.unused_name(connection, layout.repository_name(repository), repository.home, names)
+    names.add(name)
+    return name
 
 
 def _entry(

@@ -21,8 +21,8 @@ from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.sources.hints import Hint, RegistryChanged
 from imi_monitor.sources.registry_source import read_claims
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
-from imi_monitor.sources.worktrees_source import read_roster
-from imi_monitor.store import registry_identity, repositories
+from imi_monitor.sources.worktrees_source import list_identities, read_roster
+from imi_monitor.store import registry_identity
 from imi_monitor.store.duty_lock import DutyLock
 from imi_monitor.team.event_relays import EventRelays
 from imi_monitor.team.task_duty import TaskDuty
@@ -208,7 +208,9 @@ class TeamDuties(Source):
             return
         self._registry_changed = False
         try:
-            self._home, self._identities = await self._context.registry.read(_read_identities)
+            self._home, self._identities = await self._context.registry.read(
+                _read_identities, self._context.common_dirs
+            )
             if self._context.common_dirs is not None:
                 self._others = await self._context.registry.read(_read_worktrees, self._context.database)
         except BaseException:
@@ -243,9 +245,9 @@ def _file_identity(database: str) -> str:
     return hashlib.sha256(f"{host.boot()}/{info.st_dev}/{info.st_ino}".encode()).hexdigest()[:24]
 
 
-def _read_identities(connection: sqlite3.Connection) -> tuple[str, dict[str, str]]:
+def _read_identities(connection: sqlite3.Connection, common_dirs: tuple[str, ...] | None) -> tuple[str, dict[str, str]]:
     own = registry_identity.registry_id(connection) or ""
-    return own, repositories.list_identities(connection, own)
+    return own, list_identities(connection, common_dirs, own)
 
 
 def _read_worktrees(connection: sqlite3.Connection, database: str) -> tuple[Worktree, ...]:

@@ -92,7 +92,7 @@ def test_figures_are_the_same_at_each_level_and_come_back(share: str) -> None:
     fields = encoder.rows(sample_snapshots.empty(), WORK)
     assert set(fields) == {"d:", f"d:{SHOP}", f"d:{DOCS}"}
     description = HomeDescription("1f3a", "box", "ada", "9", PROTOCOL, UNTIL, UNTIL)
-    found = home_rows.decode("box", description, fields)
+    found = home_rows.RowDecoder("box", description).read(fields)
     assert found.day == WORK and found.rejected == 0
     again = encoder.rows(sample_snapshots.empty(), WORK)
     assert all(again[field] is text for field, text in fields.items()), "what did not change is not made again"
@@ -117,7 +117,7 @@ def test_hostile_figures_are_harmless(payload: str) -> None:
     }
     fields = {"d:": json.dumps(row), "d:1": text, "d:2": json.dumps({**row, "until": text})}
     description = HomeDescription("1f3a", "box", "ada", "9", PROTOCOL, "", "")
-    found = home_rows.decode("box", description, fields)
+    found = home_rows.RowDecoder("box", description).read(fields)
     first, *others = found.day or (DayWork("", UNTIL),)  # a text that is too long is refused as a whole
     assert (first.sessions, first.working, first.tokens, first.cents, first.files) == (0, None, None, None, 0)
     assert not bad_characters(repr((first, *others)))

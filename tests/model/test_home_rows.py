@@ -46,7 +46,7 @@ def rows(share: str) -> dict[str, str]:
 
 
 def decoded(fields: dict[str, str]) -> home_rows.HomeRows:
-    return home_rows.decode("box", HOME, fields)
+    return home_rows.RowDecoder("box", HOME).read(fields)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from imi_monitor.model import alert
 from imi_monitor.model.snapshot import Key
-from imi_monitor.model.team_rows import TeamRows, home_of_agent
+from imi_monitor.model.team_rows import MOST_PAIRS, TeamRows, home_of_agent
 from tests.ui import sample_agents, sample_snapshots, sample_team
 from tests.ui.sample_snapshots import HOST, REPO
 
@@ -61,6 +61,33 @@ def test_the_same_branch_and_the_same_file_on_two_machines_collide() -> None:
     pair = next(one for one in between if one.left.worktree == "feat-api" and one.branch)
     assert {pair.left.host, pair.right.host if pair.right else ""} == {HOST, "build-1"}
     assert (pair.branch, pair.files, pair.conflicts) == ("feat/api", ("src/api.ts",), None)
+
+
+def test_a_file_that_every_worktree_has_changed_costs_little() -> None:
+    """A lock file in 20 homes of 20 worktrees: 76,000 pairs, of which those of this home come first."""
+    hot = sample_snapshots.files((".M", "poetry.lock"))
+    trees = [
+        sample_snapshots.tree(f"feat-{number}", git=sample_snapshots.git(f"feat/{number}", hot)) for number in range(20)
+    ]
+    homes = []
+    for place in range(20):
+        named = [replace(one, branch=f"feat/{place}-{one.key.worktree}") for one in trees]
+        other = sample_snapshots.snapshot(named)
+        homes.append(sample_team.published(other, f"{place:02}ff", f"host-{place:02}", "ada"))
+    world = sample_team.with_homes(sample_snapshots.snapshot([replace(trees[0], branch="feat/own")]), homes)
+    rows = TeamRows(every_repository=True)
+    merged = rows.merge(world)
+    assert len(merged.collisions) == MOST_PAIRS
+    own = [one for one in merged.collisions if HOST in (one.left.host, one.right and one.right.host)]
+    assert len(own) == 400, "each one that collides with a worktree of this home is named"
+    again = rows.merge(replace(world, seq=2))
+    assert all(one is other for one, other in zip(again.collisions, merged.collisions, strict=True)), "found once"
+    home = next(one for one in world.homes if not one.own)
+    without = replace(home, worktrees=home.worktrees[1:])
+    homes_now = tuple(without if one is home else one for one in world.homes)
+    gone = Key(home.label, REPO, home.worktrees[0].key.worktree)
+    now = rows.merge(replace(world, homes=homes_now)).collisions
+    assert gone not in {key for one in now for key in (one.left, one.right)}
 
 
 def test_a_home_read_for_the_first_time_or_again_is_old_news() -> None:

@@ -75,12 +75,12 @@ def team() -> Snapshot:
 
 def large_team() -> Snapshot:
     """Twenty homes, one of them cut off."""
-    return with_homes(sample_agents.at_work(), twenty_homes(0), twenty_homes(40))
+    return with_homes(sample_agents.at_work(), twenty_homes(40))
 
 
 def returned_team() -> Snapshot:
     """The same when that one is back, with what changed there meanwhile."""
-    return with_homes(sample_agents.at_work(), twenty_homes(0), twenty_homes(40), twenty_homes(0, ahead=9))
+    return with_homes(sample_agents.at_work(), twenty_homes(40), twenty_homes(0, ahead=9))
 
 
 def twenty_homes(age: int, ahead: int = 3) -> Iterator[tuple[str, PublishedRows]]:

@@ -24,12 +24,13 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.filters import WorktreeFilter
 from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
-from tests.helpers import set_clock, wait_for
+from tests.helpers import Repo, imi, imi_argv, set_clock, wait_for
 from tests.redis_server import RedisServer
 from tests.team.home_kit import TeamHome
 from tests.ui import sample_agents, sample_snapshots, sample_team
 from tests.ui.payloads import PAYLOADS, bad_characters
 from tests.ui.pilot_kit import screen_text, wait_until
+from tests.ui.pty_kit import Terminal
 from tests.ui.sample_snapshots import REPO
 from tests.ui.snapshot_kit import no_context
 
@@ -201,6 +202,30 @@ def test_a_dashboard_shows_what_another_home_publishes_and_that_it_left(
         terminal.until(lambda: b"no answer for" in terminal.output or b"offline for" in terminal.output)
         terminal.send(b"qq")
         assert terminal.ended() == 0
+
+
+def test_a_repository_that_is_not_registered_yet_has_the_rows_of_the_others(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    """A lead who has claimed nothing there sees the team, and the team sees the lead's worktrees under the same address."""
+    left, right = (TeamHome(tmp_path / "homes", name, redis_server.url) for name in ("left", "right"))
+    clones = [Repo.create(one.home / "web") for one in (left, right)]
+    for clone in clones:
+        clone.git("remote", "add", "origin", "https://github.com/acme/Web.git")
+    clones[0].worktree("feat-shop")
+    assert imi("claim", "feat-shop", "--agent", "a", cwd=clones[0].path, env=left.env).code == 0
+    with (
+        left.process("serve"),
+        Terminal(imi_argv("monitor"), cwd=clones[1].path, size=(140, 40), env=right.env) as terminal,
+    ):
+        terminal.until(b"feat-shop")
+
+        def seen() -> set[str]:
+            rows = left.imi("status", "--all-hosts", "--json").data["worktrees"]
+            return {row["repo"] for row in rows if row["host"] == "right"}
+
+        wait_for(lambda: "github.com/acme/web" in seen())
+        terminal.send(b"q")
 
 
 def test_the_leads_view_sums_up_the_day_of_all_homes(
