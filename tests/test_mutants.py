@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import ROOT
-from tests.mutants.__main__ import draw, equivalents
+from tests.mutants.__main__ import NAMED, draw, equivalents, named_mutants
 from tests.mutants.belonging_tests import TESTS, list_test_files
 from tests.mutants.changes import list_changes
 from tests.mutants.reached_statements import ReachedStatements, Statement, add_probes
@@ -139,6 +140,20 @@ def test_each_equivalent_change_is_one_that_is_still_drawn() -> None:
         changes = list_changes((ROOT / "imi_monitor" / module).read_bytes())
         found = {change.line for change in changes if change.lines == (old, new)}
         assert len(found) == 1, f"{module} has no such change, or it says too little about which: {old} -> {new}"
+
+
+def test_each_named_fault_is_one_change_of_the_program_as_it_is_and_has_tests() -> None:
+    listed = tomllib.loads(NAMED.read_text())["mutant"]
+    assert len({one["fault"] for one in listed}) == len(listed) >= 8
+    for one, mutant in zip(listed, named_mutants([]), strict=True):
+        source = (ROOT / "imi_monitor" / one["module"]).read_text()
+        assert source.count(one["old"]) == 1, one["fault"]
+        ast.parse(mutant.change.changed)
+        assert mutant.tests, one["fault"]
+        for test in mutant.tests:
+            path, _, name = test.partition("::")
+            assert f"def {name}(" in (ROOT / path).read_text(), f"{one['fault']}: {test}"
+    assert [one.module for one in named_mutants(["retry"])] == ["links/redis_link.py"]
 
 
 def test_an_unknown_module_is_refused() -> None:

@@ -137,6 +137,63 @@ def test_links_that_are_cancelled_while_they_connect_end(redis_server: RedisServ
     run(test)
 
 
+class LosingProxy:
+    """Passes everything on between clients and a server; what the server says on a muted connection is lost."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._open: list[asyncio.Event] = []  # of each connection: it is muted
+
+    async def __aenter__(self) -> int:
+        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port: int = self._listener.sockets[0].getsockname()[1]
+        return port
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listener.close()
+
+    def mute(self) -> None:
+        for one in self._open:
+            one.set()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        muted = asyncio.Event()
+        self._open.append(muted)
+        there, up = await asyncio.open_connection("127.0.0.1", self._server.port)
+        try:
+            await asyncio.gather(self._pump(reader, up, asyncio.Event()), self._pump(there, writer, muted))
+        finally:
+            writer.close()
+            up.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, muted: asyncio.Event) -> None:
+        while data := await reader.read(1 << 16):
+            if not muted.is_set():
+                writer.write(data)
+
+
+def test_a_command_whose_answer_is_lost_is_not_sent_again(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its defaults the library sends it again, and an entry is there twice."""
+    monkeypatch.setattr(redis_link, "_ANSWER_SECONDS", 0.5)
+
+    async def test() -> None:
+        proxy = LosingProxy(redis_server)
+        async with proxy as port:
+            link = RedisLink(redis_url.parse(f"redis://127.0.0.1:{port}"))
+            assert await link.append("log", {"n": "1"}, 100)
+            proxy.mute()
+            with pytest.raises(FAULTS):
+                await link.append("log", {"n": "2"}, 100)
+            assert await link.append("log", {"n": "3"}, 100), "the next one has a connection of its own"
+            found = await link.newest("log", 10)
+            await link.close()
+        assert [fields["n"] for _, fields in found] == ["1", "2", "3"]
+
+    run(test)
+
+
 def test_a_home_is_read_whole_when_news_are_missing(redis_server: RedisServer) -> None:
     """The stream is capped, so a reader that was away may find only the last entries."""
 

@@ -1,5 +1,6 @@
 """`make mutants`: draws single changes of the dangerous modules, runs their tests, prints a table and the survivors.
 
+`--named` tries the faults of `named.toml` instead: those that the protocol of a team must notice, each with its tests.
 `--seed` makes a draw repeatable as long as the modules do not change. A line is drawn first and then one of its changes, so that
 a table of many words does not fill the draw. Which tests execute a line is measured once (`build/`), and each change is tried by
 those tests, the shortest first. Changes that `equivalent.toml` lists cannot be noticed and do not count.
@@ -27,7 +28,7 @@ from tests.mutants.changes import Change, list_changes
 from tests.mutants.reached_statements import ReachedStatements
 from tests.mutants.trial import BROKEN, HUNG, KILLED, SURVIVED, Mutant, Verdict, Workspace, end_all
 
-EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+EQUIVALENT, NAMED = (Path(__file__).with_name(name) for name in ("equivalent.toml", "named.toml"))
 _LEAST_KILLED = 0.9
 _RECORD = ROOT / "build" / "reached-statements.json"
 Given = TypeVar("Given")
@@ -38,20 +39,21 @@ def main(words: list[str]) -> int:
     """1 if more than a tenth of the changes that matter survived, 2 for a usage error or a test that fails by itself."""
     options = _parser().parse_args(words)
     modules = [name for name in TESTS if any(part in name for part in options.only)] if options.only else [*TESTS]
-    if not modules:
+    if not modules and not options.named:
         print(f"no module contains {' or '.join(options.only)}: there are {', '.join(TESTS)}", file=sys.stderr)
         return 2
-    drawn = draw(modules, options.count, options.seed)
-    print(f"{len(drawn)} changes, seed {options.seed}", flush=True)
+    drawn = named_mutants(options.only) if options.named else draw(modules, options.count, options.seed)
+    print(f"{len(drawn)} named changes" if options.named else f"{len(drawn)} changes, seed {options.seed}", flush=True)
     if not os.nice(0):
         os.nice(10)
     for ending in (signal.SIGINT, signal.SIGTERM):  # also in the background, where a shell has them ignored
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="imi-mutants-", ignore_cleanup_errors=True) as folder:
         reached = ReachedStatements(_RECORD)
-        _record(reached, reached.list_unknown({mutant.module for mutant in drawn}), Path(folder), options.jobs)
+        if not options.named:
+            _record(reached, reached.list_unknown({mutant.module for mutant in drawn}), Path(folder), options.jobs)
         results = _try_all(drawn, reached, Path(folder), options.jobs)
-    return _report(results)
+    return _report(results, least=1.0 if options.named else _LEAST_KILLED)
 
 
 def draw(modules: list[str], count: int, seed: int) -> list[Mutant]:
@@ -70,6 +72,19 @@ def draw(modules: list[str], count: int, seed: int) -> list[Mutant]:
     return drawn
 
 
+def named_mutants(only: list[str]) -> list[Mutant]:
+    """The faults of `named.toml` whose name or module contains one of these words, or all."""
+    found = []
+    for one in tomllib.loads(NAMED.read_text())["mutant"]:
+        source = (ROOT / "imi_monitor" / one["module"]).read_bytes()
+        old = one["old"].encode()
+        start = source.index(old)
+        if not only or any(part in one["module"] or part in one["fault"] for part in only):
+            change = Change(source, start, start + len(old), one["new"].encode())
+            found.append(Mutant(one["module"], change, tuple(one["tests"])))
+    return found
+
+
 def equivalents() -> dict[tuple[str, str, str], str]:
     """The changes that no test can notice, and why."""
     listed = tomllib.loads(EQUIVALENT.read_text()).get("equivalent", [])
@@ -79,6 +94,7 @@ def equivalents() -> dict[tuple[str, str, str], str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make mutants ARGS=...", description=__doc__)
     parser.add_argument("only", nargs="*", help="only modules whose path contains one of these words")
+    parser.add_argument("--named", action="store_true", help="the faults of named.toml, all of which must be noticed")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--jobs", type=int, choices=(1, 2), default=1, help="processes at once")
@@ -127,7 +143,7 @@ def _line(mutant: Mutant, verdict: Verdict) -> str:
     return f"{where:<48} {verdict.outcome:<9} {verdict.seconds:6.1f} s  {by}"
 
 
-def _report(results: list[tuple[Mutant, Verdict]]) -> int:
+def _report(results: list[tuple[Mutant, Verdict]], least: float) -> int:
     table: dict[str, Counter[str]] = defaultdict(Counter)
     for mutant, verdict in results:
         table[mutant.module][verdict.outcome] += 1
@@ -145,8 +161,8 @@ def _report(results: list[tuple[Mutant, Verdict]]) -> int:
         print(f"\nfails without any change, too: {test}")
     noticed = sum(verdict.outcome in (KILLED, HUNG) for _, verdict in results)
     judged = noticed + len(survivors)
-    print(f"\n{noticed} of {judged} noticed ({noticed / max(judged, 1):.0%}); at least {_LEAST_KILLED:.0%} wanted")
-    return 2 if broken else int(noticed < judged * _LEAST_KILLED)
+    print(f"\n{noticed} of {judged} noticed ({noticed / max(judged, 1):.0%}); at least {least:.0%} wanted")
+    return 2 if broken else int(noticed < judged * least)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ class Mutant:
 
     module: str
     change: Change
+    tests: tuple[str, ...] = ()  # empty: those that execute the changed line
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class Workspace:
         path = self._root / "imi_monitor" / mutant.module
         self._write(path, mutant.change.changed)
         try:
-            verdict = self._run_chosen(chosen) if chosen is not None else self._run(list_test_files(mutant.module))
+            named = list(mutant.tests) or list_test_files(mutant.module)
+            verdict = self._run(named) if mutant.tests or chosen is None else self._run_chosen(chosen)
         finally:
             self._write(path, mutant.change.source)
         if verdict.outcome == KILLED and self._run([verdict.by]).outcome != SURVIVED:

@@ -397,6 +397,26 @@ def test_a_claim_of_another_home_is_released_by_its_own_home_alone(home: Decidin
         assert claims.current(connection, home.repo, "fix-0").agent_id == "a@five"
 
 
+def test_a_waiter_keeps_its_place_as_long_as_it_asks_again(home: DecidingHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(team_question, "REPEAT", 0.5)
+    monkeypatch.setattr(team_question, "STAY", 3.0)
+
+    async def act(channel: QuestionChannel) -> None:
+        await home.start()
+        with closing(db.connect(home.database)) as connection:
+            request = ClaimRequest("owner", host.identify_process(None))
+            answer = claim_requests.request_claim(connection, ClaimTarget(home.repo, "fix-0"), request)
+            question = HomeQuestion(new_id(), WAIT, "5" * 32, REPO, "fix-0", "a")
+            waiting = asyncio.create_task(channel.wait(home.ident, question, LIMIT / 3, lambda: False, lambda _: None))
+            await asyncio.sleep(4.0)  # longer than it would stay without
+            db.transact(connection, claim_requests.release, home.repo, "fix-0", "owner", answer.claim.epoch)
+            read = await waiting
+            assert read is not None and read.answer.granted
+        await home.stop()
+
+    ask(home, act)
+
+
 def test_an_unrenewed_lease_is_free_for_a_local_agent_without_any_duties(home: DecidingHome) -> None:
     with closing(db.connect(home.database)) as connection:
         question = HomeQuestion(new_id(), CLAIM, "5" * 32, REPO, "fix-0", "a")
