@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 STATE_WORDS = {HERE: "online", UNCONFIRMED: "no answer", OFFLINE: "offline", NEWER: "newer imi"}  # as people read them
+_NO_ROWS = HomeRows((), (), 0)
 UNCONFIRMED_AFTER = 10  # seconds without a sign of life
 
 
@@ -43,7 +44,9 @@ class HomeStates:
         self._rows: dict[str, HomeRows] = {}
         # what became of rows that are not confirmed; the last reading of each home that was online, and its age then
         self._silent: dict[str, tuple[HomeRows, str | None, HomeRows]] = {}
+        self._now = times.now()
         self._heard: dict[str, tuple[datetime, int]] = {}
+        self._states: dict[str, tuple[tuple[str, str, str | None], HomeDescription, HomeRows, HomeState]] = {}
         self._named: tuple[list[tuple[str, str, str]], dict[str, str]] = (
             [],
             {},
@@ -53,6 +56,7 @@ class HomeStates:
         self, homes: Mapping[str, PublishedRows], changed: Collection[str], *, connected: bool = True
     ) -> tuple[HomeState, ...]:
         """The states, the own home first, then by label. Without a connection none is confirmed."""
+        self._now = times.now()
         described = {ident: self._describe(ident, one.description) for ident, one in homes.items()}
         known = [one for one in described.values() if one is not None]
         # no other home has this host's name alone, also while this home does not publish
@@ -80,11 +84,14 @@ class HomeStates:
         state = _state_of(home, published.age, connected)
         seen = self._last_sign(home, state, published.age)
         own = home.id == self._own
-        rows = HomeRows((), (), 0)
+        rows = _NO_ROWS
         if state != NEWER and (self._with_own_rows or not own):
             rows = self._read(home, label, published, changed)
             rows = rows if state == HERE else self._outdated(home.id, rows, seen)
-        return HomeState(
+        before = self._states.get(home.id)
+        if before is not None and before[0] == (label, state, seen) and before[1] is home and before[2] is rows:
+            return before[3]
+        made = HomeState(
             home.id,
             label,
             home.host,
@@ -99,15 +106,18 @@ class HomeStates:
             rows.rejected,
             rows.day,
         )
+        self._states[home.id] = (label, state, seen), home, rows, made
+        return made
 
     def _read(self, home: HomeDescription, label: str, published: PublishedRows, changed: bool) -> HomeRows:
         decoder = self._decoders.get(home.id)
         if decoder is None or decoder.label != label:
             decoder, changed = home_rows.RowDecoder(label, home), True
             self._decoders[home.id] = decoder
-        if changed:
-            self._rows[home.id] = decoder.read(published.fields)
-        return self._rows[home.id]
+        rows = self._rows.get(home.id)
+        if changed and (found := decoder.read(published.fields)) != rows:
+            rows = self._rows[home.id] = found
+        return rows or _NO_ROWS
 
     def _outdated(self, ident: str, rows: HomeRows, seen: str | None) -> HomeRows:
         known = self._silent.get(ident)
@@ -121,7 +131,7 @@ class HomeStates:
         Before this process only the home's own word is known, which is that of its last change.
         """
         if age is not None and (state == HERE or home.id not in self._heard):
-            self._heard[home.id] = times.now(), age
+            self._heard[home.id] = self._now, age
         if state == HERE:
             return None
         heard = self._heard.get(home.id)

@@ -168,7 +168,7 @@ def test_a_silent_home_is_dated_from_its_last_sign_by_the_clock_here(monkeypatch
             (one,) = found.agents
             assert (one.state, one.claim, one.truth.since) == (UNKNOWN, None, found.seen), "it may not intrude any more"
             (again,) = follower.states(published, (), connected=connected)
-            assert again.agents[0] is one, "what did not change is not drawn again"
+            assert again is found and again.agents[0] is one, "what did not change is not drawn again"
         return found.seen
 
     def sign(later: int) -> str:
