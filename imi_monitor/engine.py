@@ -155,7 +155,7 @@ class Engine:
                 self._awaited.set()  # an agent may ask
                 self._urgent.set()
             homes = fields.get("homes", ())
-            if homes and _homes_differ(self._fields.get("homes", ()), homes):  # type: ignore[arg-type]
+            if homes and homes_differ(self._fields.get("homes", ()), homes):  # type: ignore[arg-type]
                 self._urgent.set()
             self._fields.update(fields)
             self._changed.set()
@@ -410,7 +410,7 @@ def _states_differ(before: Sequence[Agent], now: Sequence[Agent]) -> bool:
     return any((one.id, one.state) != (other.id, other.state) for one, other in pairs if one is not other)
 
 
-def _homes_differ(before: Sequence[HomeState], now: Sequence[HomeState]) -> bool:
+def homes_differ(before: Sequence[HomeState], now: Sequence[HomeState]) -> bool:
     """True if a home came, went or fell silent, or one of its agents changed its state, or a worktree its claim or branch."""
     if [(one.id, one.state) for one in before] != [(one.id, one.state) for one in now]:
         return True

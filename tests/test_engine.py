@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from imi_monitor import engine, paths
 from imi_monitor.engine import Engine
-from imi_monitor.model.snapshot import HomeState, Snapshot, Worktree
+from imi_monitor.model.snapshot import Snapshot, Worktree
 from tests.helpers import Repo, imi, imi_argv
 from tests.limits import LIMIT, read_line, read_rest
 from tests.ui import sample_team
@@ -233,41 +233,23 @@ def test_an_awaited_change_goes_out_at_once_among_many_others() -> None:
         now += 0.5
 
 
-def test_a_claim_in_another_home_is_shown_at_once_and_its_counts_with_the_next_snapshot(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(engine, "_LONGEST_DELAY", 3600.0)
+def test_claims_branches_and_states_of_other_homes_are_urgent_and_counts_are_not() -> None:
+    here = sample_team.team().homes
+    home = next(one for one in here if one.worktrees and one.agents)
+    first, agent = home.worktrees[0], home.agents[0]
+    assert first.git is not None and first.claim is not None
 
-    async def work() -> None:
-        here = sample_team.team().homes
-        async with engine.Engine(()) as made:
+    def urgent(**fields: Any) -> bool:
+        return engine.homes_differ(here, tuple(replace(one, **fields) if one is home else one for one in here))
 
-            async def publishes(homes: tuple[HomeState, ...], seconds: float = LIMIT) -> bool:
-                made.update(homes=homes)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        await until(made, lambda snapshot: snapshot.homes == homes)
-                        return True
-                return False
-
-            home = next(one for one in here if one.worktrees and one.agents)
-
-            async def changed(seconds: float = LIMIT, **fields: Any) -> bool:
-                return await publishes(tuple(replace(one, **fields) if one is home else one for one in here), seconds)
-
-            assert await publishes(here)
-            first, agent = home.worktrees[0], home.agents[0]
-            assert first.git is not None and first.claim is not None
-            counted = replace(first, git=replace(first.git, staged=9))
-            assert not await changed(0.5, worktrees=(counted, *home.worktrees[1:])), "it waits for others"
-            freed = replace(first, claim=replace(first.claim, agent="other"))
-            assert await changed(worktrees=(freed, *home.worktrees[1:]))
-            assert await changed(worktrees=home.worktrees[1:])
-            assert await changed(agents=(replace(agent, truth=replace(agent.truth, state="failed")), *home.agents[1:]))
-            assert await changed(state="unconfirmed")
-            assert await publishes(here[1:])
-
-    run(work)
+    counted = replace(first, git=replace(first.git, staged=9))
+    assert not urgent() and not urgent(worktrees=(counted, *home.worktrees[1:])), "it waits for others"
+    claimed = replace(first, claim=replace(first.claim, agent="other"))
+    assert urgent(worktrees=(claimed, *home.worktrees[1:]))
+    assert urgent(worktrees=(replace(first, branch="other"), *home.worktrees[1:]))
+    assert urgent(worktrees=home.worktrees[1:]) and urgent(agents=home.agents[1:])
+    assert urgent(agents=(replace(agent, truth=replace(agent.truth, state="failed")), *home.agents[1:]))
+    assert urgent(state="unconfirmed") and engine.homes_differ(here, here[1:]) and engine.homes_differ((), here)
 
 
 def test_created_and_removed_worktrees_appear_and_disappear(repo: Repo, watcher: str) -> None:

@@ -397,10 +397,7 @@ def test_a_claim_of_another_home_is_released_by_its_own_home_alone(home: Decidin
         assert claims.current(connection, home.repo, "fix-0").agent_id == "a@five"
 
 
-def test_a_waiter_keeps_its_place_as_long_as_it_asks_again(home: DecidingHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team_question, "REPEAT", 0.5)
-    monkeypatch.setattr(team_question, "STAY", 3.0)
-
+def test_a_waiter_keeps_its_place_as_long_as_it_asks_again(home: DecidingHome) -> None:
     async def act(channel: QuestionChannel) -> None:
         await home.start()
         with closing(db.connect(home.database)) as connection:
@@ -408,7 +405,14 @@ def test_a_waiter_keeps_its_place_as_long_as_it_asks_again(home: DecidingHome, m
             answer = claim_requests.request_claim(connection, ClaimTarget(home.repo, "fix-0"), request)
             question = HomeQuestion(new_id(), WAIT, "5" * 32, REPO, "fix-0", "a")
             waiting = asyncio.create_task(channel.wait(home.ident, question, LIMIT / 3, lambda: False, lambda _: None))
-            await asyncio.sleep(4.0)  # longer than it would stay without
+            gone_at = (
+                host.uptime() + team_question.REPEAT + 0.5
+            )  # without another question, before it would be so by itself
+            while not connection.execute("UPDATE claim_queue SET gives_up_uptime = ?", (gone_at,)).rowcount:
+                connection.commit()
+                await asyncio.sleep(0.02)
+            connection.commit()
+            await asyncio.sleep(gone_at + 0.2 - host.uptime())
             db.transact(connection, claim_requests.release, home.repo, "fix-0", "owner", answer.claim.epoch)
             read = await waiting
             assert read is not None and read.answer.granted
