@@ -58,6 +58,7 @@ def command_table() -> str:
     declared = sorted(_declared(), key=lambda pair: GROUPS.index(pair[1].group))
     verbs = {word: module for module, action in declared for word in action.words}
     tools = {tool.name: module for module, action in declared for tool in action.tools}
+    inside = {tool.name: tool.inside for _, action in declared for tool in action.tools if tool.inside}
     loaded = [(module, views.load(module)) for module in views.MODULES]
     return "".join(
         [
@@ -68,6 +69,9 @@ def command_table() -> str:
             "TOOLS: dict[str, str] = {\n",
             *(f'    "{tool}": "{module}",\n' for tool, module in tools.items()),
             '}\n"""tool of `imi mcp` -> the module that declares it"""\n\n',
+            "TOOLS_INSIDE: dict[str, str] = {\n",
+            *(f'    "{tool}": "{variable}",\n' for tool, variable in inside.items()),
+            '}\n"""tool of `imi mcp` that is offered only where a variable is set -> the variable"""\n\n',
             "ACTIONS: tuple[CommandRow, ...] = (\n",
             *(
                 _row(action.words[0], module, action, action.key)

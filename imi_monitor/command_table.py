@@ -211,6 +211,17 @@ TOOLS: dict[str, str] = {
 }
 """tool of `imi mcp` -> the module that declares it"""
 
+TOOLS_INSIDE: dict[str, str] = {
+    "file_list": "IMI_CONTAINED",
+    "file_read": "IMI_CONTAINED",
+    "file_write": "IMI_CONTAINED",
+    "file_edit": "IMI_CONTAINED",
+    "file_find": "IMI_CONTAINED",
+    "deliver": "IMI_CONTAINED",
+    "read_research_files": "IMI_RUN_DIR",
+}
+"""tool of `imi mcp` that is offered only where a variable is set -> the variable"""
+
 ACTIONS: tuple[CommandRow, ...] = (
     {
         "word": "add",

@@ -137,8 +137,9 @@ def _find(name: str) -> tuple[Action, Tool]:
 
 
 def _is_offered(name: str) -> bool:
-    inside = _find(name)[1].inside
-    return not inside or bool(os.environ.get(inside))
+    """Whether the tool works here; its action is not imported for that: those of files take 5 MB."""
+    inside = command_table.TOOLS_INSIDE.get(name)
+    return inside is None or bool(os.environ.get(inside))
 
 
 def _options(action: Action, tool: Tool, names_itself: bool) -> list[Option]:

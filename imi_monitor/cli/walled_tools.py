@@ -10,7 +10,6 @@ import os
 from imi_monitor.actions.action import Outcome
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.runs.agent_variables import REQUESTS_VARIABLE, WALL_VARIABLE
-from imi_monitor.runs.contained import request_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +19,17 @@ if TYPE_CHECKING:
 
 
 def is_forwarded(name: str) -> bool:
-    return name in request_folder.TOOLS and bool(os.environ.get(WALL_VARIABLE) and os.environ.get(REQUESTS_VARIABLE))
+    if not (os.environ.get(WALL_VARIABLE) and os.environ.get(REQUESTS_VARIABLE)):
+        return False
+    from imi_monitor.runs.contained import request_folder  # 10 MB, of which `imi mcp` has no other use
+
+    return name in request_folder.TOOLS
 
 
 def call(name: str, arguments: dict[str, object], cancelled: Callable[[], bool]) -> dict[str, object]:
     """The result of the tool outside."""
+    from imi_monitor.runs.contained import request_folder
+
     seconds = arguments.get("wait")
     patience = float(seconds) if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else 0.0
     try:

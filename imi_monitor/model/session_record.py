@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from hashlib import sha256
 
 from imi_monitor.model import agent_text, session_status, times
 from imi_monitor.model.agent import WAITING, WORKSPACE, Agent, AgentEvent, Truth
@@ -125,7 +124,10 @@ def stored_text(text: str | None, most: int = MOST_BYTES) -> str | None:
 
 def clean(text: str) -> str:
     """Return the whole text, redacted and without control characters."""
-    lines = redact(text[:_MOST_READ]).replace("\r\n", "\n").split("\n")
+    whole = redact(text[:_MOST_READ])
+    if whole.isascii() and whole.isprintable():
+        return whole.strip()
+    lines = whole.replace("\r\n", "\n").split("\n")
     return "\n".join(safe(line, _MOST_READ) for line in lines).strip()
 
 
@@ -134,13 +136,19 @@ def stored_input(text: str | None) -> tuple[str | None, str | None]:
     if text is None:
         return None, None
     whole = clean(text)
-    return _cut(whole, MOST_BYTES), sha256(whole.encode()).hexdigest()
+    return _cut(whole, MOST_BYTES), _digest(whole.encode())
 
 
 def stored_id(text: str) -> str:
     """Return an id from outside as a key: a short plain one unchanged, any other as its hash."""
     plain = len(text) <= _LONGEST_ID and text.isascii() and text.isprintable()
-    return text if plain else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return text if plain else _digest(text.encode("utf-8", "surrogatepass"))
+
+
+def _digest(data: bytes) -> str:
+    from hashlib import sha256  # OpenSSL takes 3.5 MB, which `imi mcp` needs only here
+
+    return sha256(data).hexdigest()
 
 
 def session_id(agent: Agent) -> str:
@@ -156,8 +164,15 @@ def _stored_again(text: str) -> str | None:
 
 def stored_moment(at: str | None, now: datetime) -> str:
     """Return a moment from outside as it is stored; one that cannot be parsed or lies in the future becomes now."""
+    known, stamped = _parsed(at)
+    return stamped if known is not None and known <= now + timedelta(seconds=1) else times.stamp(now)
+
+
+@lru_cache(maxsize=64)
+def _parsed(at: str | None) -> tuple[datetime | None, str]:
+    """A moment, and how it is stored: several parts of a record have the same one."""
     known = times.parse(at)
-    return times.stamp(known if known is not None and known <= now + timedelta(seconds=1) else now)
+    return known, "" if known is None else times.stamp(known)
 
 
 def _detail(truth: Truth) -> str | None:

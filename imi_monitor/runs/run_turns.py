@@ -26,15 +26,19 @@ class RunTurns:
     def __init__(self) -> None:
         self._turns: dict[int, str | None] = {}  # seq of the run -> when its present turn began; None: it is in none
         self._seen: dict[int, str] = {}  # when the last turn began whose files were to be kept
+        self._positions: dict[int, int] = {}  # seq of the run -> the place in its output at the last call
         self._one_at_a_time = threading.Lock()
 
     def look(self, followed: Iterable[FollowedRun]) -> None:
         """Keep the files of each worktree in which a turn has begun since the last call."""
         for one in followed:
+            if one.row.worktree_name is None or self._positions.get(one.row.seq) == one.position:
+                continue
+            self._positions[one.row.seq] = one.position
             before = self._turns.get(one.row.seq)
             began = _turn_of(one, before)
             self._turns[one.row.seq] = began
-            if began is not None and began != before and one.row.worktree_name is not None:
+            if began is not None and began != before:
                 session = one.reader.session or one.row.session or one.row.id
                 words = (one.row, f"{one.row.program}:{session}", began, self._seen.get(one.row.seq))
                 self._seen[one.row.seq] = began

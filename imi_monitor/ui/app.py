@@ -436,7 +436,7 @@ class ImiApp(TerminalApp):
         """Show a view about an agent or the selected worktree."""
         view.agent_id = agent.id if agent is not None else None
         self.push_screen(view, lambda _: self.agent_commands.view_closed(view))
-        self.call_after_refresh(self.draw)
+        view.call_later(self._draw_views)
 
     def action_go_to_chosen(self) -> None:
         self.agent_commands.go_to_chosen()

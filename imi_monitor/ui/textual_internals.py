@@ -44,7 +44,7 @@ from imi_monitor.ui import themes
 PRIVATE_MEMBERS: Mapping[type, str] = {
     App: "_close_messages_no_wait _dom_ready _driver _exit _exit_renderables _fatal_error _handle_exception _load_screen_css"
     " _loop _notifications _print_error_renderables _refresh_truecolor_filter _unnotify",
-    Screen: "_compositor_refresh _layout_required _on_idle _on_screen_resume _on_timer_update _refresh_layout"
+    Screen: "_compositor_refresh _dirty_widgets _layout_required _on_idle _on_screen_resume _on_timer_update _refresh_layout"
     " _repaint_required _update_timer",
     Widget: "_get_style _is_mounted _pruning _refresh_scrollbars",
     LinuxDriver: "_app _auto_restart _debug _file _get_terminal_size _must_signal_resume _run_input_thread"
@@ -317,6 +317,29 @@ class DismissedOnce(Screen[R]):
 
     def dismiss(self, result: R | None = None) -> AwaitComplete:
         return super().dismiss(result) if self.app.screen is self else AwaitComplete()
+
+
+class ReadyScreen(Screen[R]):
+    """A screen that is painted first when it is ready: before, the terminal shows the screen below.
+
+    Textual paints a new screen after each step: empty, with its widgets, with their sizes, with their contents. For a board of
+    140 x 40 cells these are seven paints and 100 ms instead of two and 40 ms.
+    """
+
+    _is_ready = False
+
+    def _compositor_refresh(self) -> None:
+        if self._is_ready:
+            super()._compositor_refresh()
+        else:
+            self._dirty_widgets.clear()
+
+    def paint(self) -> None:
+        """Paint the screen now, and from now on after each change."""
+        if not self._is_ready:
+            self._is_ready = True
+            self._repaint_required = True
+            self._on_timer_update()
 
 
 class FastScreen(Screen[None]):

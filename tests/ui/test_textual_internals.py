@@ -14,14 +14,16 @@ from time import time
 import pytest
 import textual
 from textual._xterm_parser import XTermParser
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.events import Key
 from textual.notifications import Notification
+from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets._toast import Toast, ToastHolder
 
 from imi_monitor import ui
 from imi_monitor.ui import textual_internals
-from imi_monitor.ui.textual_internals import PRIVATE_FUNCTIONS, PRIVATE_MEMBERS
+from imi_monitor.ui.textual_internals import PRIVATE_FUNCTIONS, PRIVATE_MEMBERS, ReadyScreen
 from tests.ui.pilot_kit import wait_until
 
 _HOOKS = ("_on_", "_watch_", "_validate_", "_compute_")  # found by name, in addition to the public ones
@@ -97,3 +99,39 @@ def test_toast_that_expires_before_it_is_mounted_does_not_stop_the_event_loop() 
 def test_alt_enter_is_a_key_of_its_own_in_every_terminal() -> None:
     keys = [event.key for event in XTermParser().feed(f"a{textual_internals.ALT_ENTER}b\r") if isinstance(event, Key)]
     assert keys == ["a", "alt+enter", "b", "enter"]
+
+
+class CountedLines(Widget):
+    """A widget that counts how often its lines were painted."""
+
+    painted = 0
+
+    def render_line(self, y: int) -> Strip:
+        self.painted += 1
+        return Strip.blank(self.size.width)
+
+
+class OneWidgetScreen(ReadyScreen[None]):
+    def compose(self) -> ComposeResult:
+        yield CountedLines()
+
+
+def test_a_screen_is_painted_first_when_it_is_ready() -> None:
+    async def main() -> None:
+        app: App[None] = App()
+        async with app.run_test() as pilot:
+            screen = OneWidgetScreen()
+            await app.push_screen(screen)
+            widget = screen.query_one(CountedLines)
+            widget.refresh()
+            await wait_until(pilot, lambda: widget.size.height > 0)
+            for _ in range(3):
+                await pilot.pause()
+            assert widget.painted == 0, "it is laid out, and not painted"
+            screen.paint()
+            await wait_until(pilot, lambda: widget.painted)
+            before = widget.painted
+            widget.refresh()
+            await wait_until(pilot, lambda: widget.painted > before)
+
+    asyncio.run(main())

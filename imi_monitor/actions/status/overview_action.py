@@ -1,11 +1,13 @@
-"""`imi overview`: who works in which worktree, and which files of yours others have changed and not merged."""
+"""`imi overview`: who works in which worktree, and which files of yours others have changed and not merged.
+
+What reads worktrees is imported by the call: `imi mcp` describes this tool to each agent, and few call it.
+"""
 
 from __future__ import annotations
 
 from imi_monitor import host
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Outcome, Tool
-from imi_monitor.actions.status import collisions_action, status_reader, worktree_git
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError, Refused
 from imi_monitor.model.text import count, safe
@@ -50,6 +52,8 @@ def _mine(context: Context, request: Request) -> tuple[Repository, str | None]:
     if request.text("name") is not None:
         found = worktree_lookup.find_worktree(context, str(request.text("name")))
         return found.repository, found.name
+    from imi_monitor.actions.status import worktree_git
+
     try:
         found = worktree_git.named_worktree(context, request)
     except Refused:
@@ -58,6 +62,8 @@ def _mine(context: Context, request: Request) -> tuple[Repository, str | None]:
 
 
 def _rows(context: Context, repository: Repository) -> list[dict[str, object]]:
+    from imi_monitor.actions.status import status_reader
+
     living, recording = db.read(context.connection, live_sessions.list_living, host.hostname(), times.now())
     none: list[dict[str, object]] | None = [] if recording else None
     known = [one for one in status_reader.known_worktrees(context, repository) if not one.missing]
@@ -77,6 +83,8 @@ def _collisions(
     """The worktrees that changed the same files as this one, without a trial merge."""
     if name is None:
         return [], []
+    from imi_monitor.actions.status import collisions_action
+
     try:
         found = collisions_action.overlaps_of(context, repository, name)
     except ImiError as error:
@@ -102,6 +110,8 @@ def _collision_line(one: dict[str, object]) -> str:
     assert isinstance(files, list)
     shown = ", ".join(safe(name, 120) for name in files[:_MOST_FILES])
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
+    from imi_monitor.actions.status import collisions_action
+
     who = "the trunk" if one["with"] == collisions_action.TRUNK else safe(str(one["with"]))
     return f"{who} also changed {count(len(files), 'file')} of this worktree: {shown}{more}"
 

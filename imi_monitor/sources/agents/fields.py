@@ -29,7 +29,10 @@ def record(line: bytes | str) -> dict[str, Any] | None:
 
 def text(value: object, most: int = MOST_TEXT) -> str | None:
     """A string, stripped and cut; None if nothing is left."""
-    return _cut(value.strip(), most) or None if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    value = value.strip()
+    return (value if len(value) <= most else _cut(value, most)) or None
 
 
 def _cut(value: str, most: int) -> str:
@@ -47,6 +50,8 @@ def path(value: object) -> str | None:
 
 def number(value: object) -> int | None:
     """A count: not negative, not a boolean, cut to an integer."""
+    if type(value) is int:
+        return value if 0 <= value < 1 << 53 else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if isinstance(value, float) and not math.isfinite(value):

@@ -111,6 +111,11 @@ class BoardView(FilteredView):
         else:
             self._failed, self._data = None, result
         self._draw(times.now())
+        self.paint()
+
+    @property
+    def is_complete(self) -> bool:
+        return self._data is not None or self._failed is not None
 
     def read_again(self, _outcome: Outcome | None = None) -> None:
         """Read the board now, because something was done."""

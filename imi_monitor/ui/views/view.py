@@ -22,14 +22,17 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui import view_keys
 from imi_monitor.ui.background_query import ShouldStop
-from imi_monitor.ui.textual_internals import DismissedOnce, is_alive
+from imi_monitor.ui.textual_internals import DismissedOnce, ReadyScreen, is_alive
 from imi_monitor.ui.widgets.key_bar import KeyBar
 
 OpenContextAt = Callable[[str | None], Context]
 """Opens a context for the worktree at a path (None: where the dashboard was started), to be used in a thread."""
 
 
-class View(DismissedOnce[None]):
+_PAINTED_WITHIN = 0.1  # seconds, whatever a view still waits for
+
+
+class View(DismissedOnce[None], ReadyScreen[None]):
     """Subclasses declare the view, make its widgets in `body` and draw them in `show`."""
 
     word = ""  # its name in the command table and in `[ui.keymap]`
@@ -58,6 +61,7 @@ class View(DismissedOnce[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
+        self.set_timer(_PAINTED_WITHIN, self.paint)
         self.bindings_updated_signal.subscribe(self, lambda _: self._draw_keys())
 
     def on_resize(self) -> None:
@@ -83,6 +87,13 @@ class View(DismissedOnce[None]):
         self.snapshot = snapshot
         if self.is_mounted and is_alive(self):  # `is_mounted` stays true while the screen is removed
             self.show(snapshot, now)
+            if self.is_complete:
+                self.call_after_refresh(self.paint)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a first picture shows something; one that waits for a reading calls `paint` when it has it."""
+        return True
 
     def set_title(self, title: Content) -> None:
         self.query_one("#view-title", Static).update(title, layout=False)

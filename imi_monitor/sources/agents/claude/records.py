@@ -268,6 +268,8 @@ class TokenCounter:
 
     def count(self, key: MessageKey, usage: JsonObject, *, own_window: bool = True) -> None:
         """Add the tokens of a message. `own_window`: False for a subagent's, which fills another context window."""
+        if not usage:
+            return
         fresh = _number(usage, "input_tokens") + _number(usage, "cache_creation_input_tokens")
         out, cached = _number(usage, "output_tokens"), _number(usage, "cache_read_input_tokens")
         if not (fresh or out or cached):

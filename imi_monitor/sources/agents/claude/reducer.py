@@ -70,6 +70,7 @@ class ClaudeReducer(SessionReducer):
         self.at: str | None = None  # of the newest record of the conversation
         self.only_subagents = False  # the turn is over while its subagents work
         self._subagent = subagent
+        self._about: tuple[object, ...] = ()  # version, folder and branch as the last record named them
         self._unknown: str | None = None
         self._unreadable = 0
         self._state: str | None = None
@@ -193,9 +194,12 @@ class ClaudeReducer(SessionReducer):
     def _common(self, record: JsonObject) -> None:
         self.at = self._moment(record)
         self.ended_at = None  # the conversation goes on
-        self.version = fields.text(record.get("version"), 40) or self.version
-        self.cwd = fields.path(record.get("cwd")) or self.cwd
-        self.branch = fields.text(record.get("gitBranch"), 300) or self.branch
+        about = record.get("version"), record.get("cwd"), record.get("gitBranch")
+        if about != self._about:  # each record repeats them
+            self._about = about
+            self.version = fields.text(about[0], 40) or self.version
+            self.cwd = fields.path(about[1]) or self.cwd
+            self.branch = fields.text(about[2], 300) or self.branch
 
     # -- prompts and tool results -------------------------------------------------------------------------------------
 

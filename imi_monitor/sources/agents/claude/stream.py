@@ -84,10 +84,11 @@ class ClaudeStream(StreamReader):
             self._result = None
         if record.get("type") == "assistant" and record.get("isApiErrorMessage") is not True and "error" not in record:
             self._limit = None  # the model answers
-        for block in records.rows(fields.table(record.get("message")).get("content")):
-            asked = self._calls.get(str(block.get("tool_use_id")))
-            if asked is not None:
-                self.close(asked)
+        if self.asks:
+            for block in records.rows(fields.table(record.get("message")).get("content")):
+                asked = self._calls.get(str(block.get("tool_use_id")))
+                if asked is not None:
+                    self.close(asked)
         self._reducer.add_record(record)
         self.events += self._reducer.take_events()
 
