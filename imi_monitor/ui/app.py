@@ -19,7 +19,6 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.timer import Timer
 
 from imi_monitor import installation
 from imi_monitor.actions.action import Request
@@ -108,7 +107,7 @@ class ImiApp(TerminalApp):
         self.typed_keys = TypedKeys(self, super().on_event)
         self.read_only = read_only
         self.in_browser = in_browser
-        self._timer: Timer | None = None
+        self._next_tick: asyncio.TimerHandle | None = None
         self._drawn_at = 0.0  # when a snapshot was drawn last
         saved = self.layout_file.load()
         self.interval = saved.interval if 0.2 <= saved.interval <= 60 else self.preferences.interval
@@ -276,13 +275,26 @@ class ImiApp(TerminalApp):
     def set_refresh_interval(self, seconds: float) -> None:
         """Redraw ages and order every so many seconds."""
         self.interval = seconds
-        self.stop_clock()
-        self._timer = self.set_interval(seconds, self.clock_ticked)
+        self._start_clock()
         self.home.draw()
 
+    def _start_clock(self) -> None:
+        """Wake up together with the sources: at rest, waking up is the cost."""
+        from imi_monitor.sources.timers import aligned_deadline
+
+        self.stop_clock()
+        loop = asyncio.get_running_loop()
+        self._next_tick = loop.call_at(aligned_deadline(loop.time(), self.interval), self._clock_due)
+
+    def _clock_due(self) -> None:
+        if self.is_running:
+            self._start_clock()
+            if self._is_outdated:
+                self.call_later(self.clock_ticked)
+
     def stop_clock(self) -> None:
-        if self._timer is not None:
-            self._timer.stop()
+        if self._next_tick is not None:
+            self._next_tick.cancel()
 
     def clock_ticked(self) -> None:
         if time.monotonic() - self._drawn_at > 0.9 * self.interval:  # else a snapshot has just redrawn everything
@@ -290,10 +302,15 @@ class ImiApp(TerminalApp):
 
     def tick(self) -> None:
         """Redraw if an age or the clock reads differently now."""
-        if self.home.snapshot is None or self.home.paused_at is not None:
-            return
-        if len(self.screen_stack) > 1 or self.home.is_outdated():
+        if self._is_outdated:
             self.draw()
+
+    @property
+    def _is_outdated(self) -> bool:
+        """Whether something on the screen may read differently now."""
+        if self.home.snapshot is None or self.home.paused_at is not None:
+            return False
+        return len(self.screen_stack) > 1 or self.home.is_outdated()
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
