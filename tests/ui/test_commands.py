@@ -56,6 +56,28 @@ def test_the_reason_against_a_command() -> None:
     assert reason("add", None, None) == reason("add", facts, None) == "", "it needs no worktree"
 
 
+@pytest.mark.parametrize(
+    ("condition", "met", "unmet", "reason"),
+    [
+        ("folder", {}, {"missing": True}, "feat-a's folder is missing: `imi prune` forgets it"),
+        ("claim", {"by": "claude-1"}, {}, "feat-a is not claimed"),
+        ("linked", {}, {"is_main": True}, "feat-a is the repository's main worktree"),
+        ("pull-request", {"pr": 7}, {}, "feat-a has no known pull request"),
+        ("agent", None, {}, "no agent works in feat-a"),
+        ("delivery", None, {}, "no file of feat-a waits to be delivered"),
+        ("session", {}, None, ""),
+    ],
+)
+def test_each_condition_of_a_worktree_says_what_is_missing(
+    condition: str, met: dict[str, Any] | None, unmet: dict[str, Any] | None, reason: str
+) -> None:
+    for fields, expected in ((met, ""), (unmet, reason)):
+        if fields is not None:
+            tree = snapshot_builder.tree("feat-a", **fields)
+            said = command_conditions.CONDITIONS[condition](snapshot_builder.facts(tree), tree)
+            assert said.startswith(expected) and bool(said) == bool(expected)
+
+
 def test_no_two_commands_have_the_same_default_key() -> None:
     keys = [one.key for one in commands.table() if one.key]
     assert len(keys) == len(set(keys)) and not commands.NAVIGATION_KEYS & set(keys)
