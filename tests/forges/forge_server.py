@@ -96,7 +96,9 @@ class ForgeServer:
         (made / "config.yml").chmod(0o600)
         return made
 
-    def answer(self, query: str) -> dict[str, Any]:
+    def answer(self, query: str, given: dict[str, Any]) -> dict[str, Any]:
+        if "pr_number" in given or "headRefName" in given:
+            return self._viewed(given)
         named = [int(number) for number in re.findall(r"\bn(\d+):", query)]
         if "mergeRequests" in query:
             iids = re.findall(r'"(\d+)"', query)
@@ -121,6 +123,26 @@ class ForgeServer:
         errors = [*missing, *self.errors]
         return {"data": {"repository": found}} | ({"errors": errors} if errors else {})
 
+    def _viewed(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What `gh pr view` asks about one pull request, by its number or by its branch."""
+        found = [
+            {
+                **one,
+                "id": f"PR_{one['number']}",
+                "author": {**one["author"], "id": "U_1"},  # a bot has none
+                "headRepositoryOwner": (one["headRepository"] or {}).get("owner"),
+            }
+            for one in self.pulls
+            if given.get("pr_number", one["number"]) == one["number"]
+            and given.get("headRefName", one["headRefName"]) == one["headRefName"]
+        ]
+        if "headRefName" in given:
+            return {"data": {"repository": {"pullRequests": {"nodes": found}, "defaultBranchRef": {"name": "main"}}}}
+        message = f"Could not resolve to a PullRequest with the number of {given['pr_number']}."
+        errors = [{"type": "NOT_FOUND", "path": ["repository", "pullRequest"], "message": message}]
+        answer = {"data": {"repository": {"pullRequest": found[0] if found else None}}}
+        return answer if found else {**answer, "errors": errors}
+
     def handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
 
@@ -133,7 +155,9 @@ class ForgeServer:
                 server.requests.append((self.headers["Host"], token, body))
                 server.hold.wait(60)
                 status, message = server.fails or (200, "")
-                answer = {"message": message} if server.fails else server.answer(body["query"])
+                answer = (
+                    {"message": message} if server.fails else server.answer(body["query"], body.get("variables") or {})
+                )
                 content = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")

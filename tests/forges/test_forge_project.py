@@ -106,7 +106,7 @@ def test_a_rate_limit(forge: ForgeServer, status: int) -> None:
     forge.fails = (status, "API rate limit exceeded for user ID 1.")
     if status == 200:
         forge.fails, forge.errors = None, [{"type": "RATE_LIMITED", "message": "API rate limit exceeded"}]
-        forge.answer = lambda _query: {"data": None, "errors": forge.errors}  # type: ignore[method-assign]
+        forge.answer = lambda _query, _given: {"data": None, "errors": forge.errors}  # type: ignore[method-assign]
     problem = unavailable()
     assert (str(problem), problem.code) == ("the rate limit of github.com is used up", LIMITED)
 
@@ -132,7 +132,7 @@ def test_a_request_can_be_cancelled(forge: ForgeServer) -> None:
 
 
 def test_a_repository_that_the_forge_does_not_have(forge: ForgeServer) -> None:
-    forge.answer = lambda _query: {  # type: ignore[method-assign]
+    forge.answer = lambda _query, _given: {  # type: ignore[method-assign]
         "data": {"repository": None},
         "errors": [{"message": "Could not resolve to a Repository with the name 'acme/app'."}],
     }
@@ -167,6 +167,21 @@ def test_without_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (str(unavailable()), unavailable().code) == ("gh is not installed", MISSING)
     assert str(unavailable(GITLAB)) == "glab is not installed"
     assert str(unavailable(CORP)) == "gh is not installed"
+
+
+# S2.40
+def test_a_pull_request_of_a_review_from_the_real_gh(forge: ForgeServer) -> None:
+    """By its number, and by the branch of its author; one that does not exist is one sentence."""
+    fork = {"name": "app-2", "owner": {"login": "bob"}}
+    forge.pulls = [
+        pull(3, title="Tidy\x1b[31m the cart", isCrossRepository=True, headRepository=fork, headRefName="tidy")
+    ]
+    for mention in ("3", "bob:tidy"):
+        found = github_cli.view_pull_request(APP.address, parse(mention))
+        assert (found.number, found.author, found.head, found.fork) == (3, "alice", "tidy", ("bob", "app-2"))
+        assert "\x1b" not in str(found.title)
+    with pytest.raises(ForgeUnavailable, match="Could not resolve to a PullRequest with the number of 9"):
+        github_cli.view_pull_request(APP.address, parse("9"))
 
 
 # -- GitLab -----------------------------------------------------------------------------------------------------------
