@@ -104,6 +104,31 @@ class EndedCommand:
     what: str
     status: int
     at: str
+    seconds: float | None = None  # that it ran
+
+    @property
+    def took(self) -> str:
+        """`1.2 s`, `4m`; empty if it is not known."""
+        if self.seconds is None:
+            return ""
+        return f"{self.seconds:.1f} s" if self.seconds < 60 else times.age(self.seconds)
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status == 0
+
+    @property
+    def words(self) -> str:
+        """`✓ tests 1.2 s`, `✗ tests 2 after 1.2 s`."""
+        after = f" {self.took}" if self.took else ""
+        return f"✓ {self.what}{after}" if self.succeeded else f"✗ {self.what} {self.status}{after and ' after'}{after}"
+
+
+def last_commands(events: Sequence[RegistryEvent]) -> dict[tuple[str, str], EndedCommand]:
+    """The last one in each worktree, by repository and worktree."""
+    places = {(one.repo, one.worktree) for one in events if one.type == "command.ended" and one.repo and one.worktree}
+    found = {(repo, worktree): last_command(events, repo or "", worktree or "") for repo, worktree in places}
+    return {(repo or "", worktree or ""): one for (repo, worktree), one in found.items() if one is not None}
 
 
 def last_command(events: Sequence[RegistryEvent], repo: str, worktree: str) -> EndedCommand | None:
@@ -115,7 +140,9 @@ def last_command(events: Sequence[RegistryEvent], repo: str, worktree: str) -> E
     data = data_of(last)
     status = data.get("status")
     what = safe(str(data.get("name") or data.get("line") or "a command"), _LONGEST)
-    return EndedCommand(what, status if isinstance(status, int) else 0, last.at)
+    took = data.get("seconds")
+    seconds = float(took) if isinstance(took, (int, float)) and took >= 0 else None
+    return EndedCommand(what, status if isinstance(status, int) else 0, last.at, seconds)
 
 
 def with_other_homes(own: Sequence[ShownEvent], others: Sequence[ShownEvent]) -> list[ShownEvent]:

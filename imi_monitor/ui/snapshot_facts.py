@@ -6,8 +6,9 @@ from collections import Counter
 from datetime import datetime
 from functools import cached_property, lru_cache
 
-from imi_monitor.model import attention, repository_names, state_words, times
+from imi_monitor.model import attention, event_text, repository_names, state_words, times
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.event_text import EndedCommand
 from imi_monitor.model.home import plain_host
 from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.run import Run
@@ -25,6 +26,7 @@ _TIMELESS = (
     "disk_uses",
     "names",
     "unread_changes",
+    "ended_commands",
     "other_homes",
     "own_label",
     "host_width",
@@ -92,6 +94,11 @@ class SnapshotFacts:
         return {one.key: one for one in self.snapshot.unread}
 
     @cached_property
+    def ended_commands(self) -> dict[tuple[str, str], EndedCommand]:
+        """How the last program that a user ran in a worktree ended, by repository and worktree."""
+        return event_text.last_commands(self.snapshot.events)
+
+    @cached_property
     def other_homes(self) -> dict[str, HomeState]:
         """The other homes of the team, by their labels."""
         return {home.label: home for home in self.snapshot.homes if not home.own}
@@ -109,6 +116,10 @@ class SnapshotFacts:
     def home_of(self, tree: Worktree) -> HomeState | None:
         """The other home that a worktree is in; None for a worktree of this one."""
         return None if tree.key.host == self.snapshot.host else self.other_homes.get(tree.key.host)
+
+    def ended_command(self, tree: Worktree) -> EndedCommand | None:
+        """The last one in a worktree of this home: the events are this home's."""
+        return self.ended_commands.get((tree.key.repo, tree.key.worktree)) if self.home_of(tree) is None else None
 
     def home_of_agent(self, agent: Agent) -> HomeState | None:
         """The other home that an agent works in; None for an agent of this one."""

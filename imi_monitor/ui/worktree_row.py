@@ -12,6 +12,7 @@ from textual.content import Content
 
 from imi_monitor.model import attention, columns
 from imi_monitor.model.agent import Agent
+from imi_monitor.model.event_text import EndedCommand
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import agent_cells, cells
@@ -35,6 +36,7 @@ class WorktreeRowData(NamedTuple):
     host: str = ""  # the home it is in, while there are several
     remote: bool = False  # in another home
     unconfirmed: bool = False  # of a home that does not answer: what is shown may be outdated
+    ended: EndedCommand | None = None  # the last program that a user ran there
 
 
 def measured(facts: SnapshotFacts, tree: Worktree, measure: str) -> str:
@@ -55,6 +57,8 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
     name = cells.fixed_name(safe(plan.names.without_host(tree.key)), plan.name, "bold" if not tree.is_main else "")
     commit = state.last_commit if state else None
     activity = agent_cells.worktree_activity(tree, row.agents, task=not plan.task)
+    if not activity.plain and row.ended is not None:
+        activity = _ended_command(tree, row.ended)
     host = cells.fixed_name(row.host, plan.host, "" if row.remote else cells.MUTED) if plan.host else None
     fields = [
         name,
@@ -117,6 +121,8 @@ def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) ->
     parts += [hits] if row.hits else []
     parts += [Content(f"{row.measured} {plan.measure_words}")] if row.measured else []
     parts += [cells.pull_request(tree.pull)] if tree.pull is not None else []
+    if not shown and row.ended is not None:
+        parts.append(_ended_command(tree, row.ended))
     if not shown and tree.claim is not None and tree.claim.task:
         parts.append(Content(safe(tree.claim.task, 60)))
     if tree.last_change is not None:
@@ -131,6 +137,12 @@ def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) ->
     elif wide and row.age and not shown:
         parts.append(Content.styled(f"• last commit {row.age} ago", cells.MUTED))
     return Content("   ").append(Content("  ").join(parts))
+
+
+def _ended_command(tree: Worktree, ended: EndedCommand) -> Content:
+    """`✓ tests 1.2 s`; muted when a file changed since, because it may end in another way now."""
+    outdated = tree.last_change is not None and tree.last_change.at > ended.at
+    return Content.styled(ended.words, cells.MUTED if outdated else "$success" if ended.succeeded else "$error")
 
 
 def _agent_text(agent: Agent, now: datetime, room: int) -> Content:

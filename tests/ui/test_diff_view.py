@@ -383,6 +383,23 @@ def test_what_is_read_is_marked_and_can_be_left_out(feat: Repo, repo: Repo) -> N
     run_view(repo, "d", play)
 
 
+def test_a_narrow_title_says_what_is_unread(feat: Repo, repo: Repo) -> None:
+    """At 60 cells there is no room for all kinds: the shown one stays, and returns to all of them in a wider window."""
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        def title() -> str:
+            return screen_text(app).splitlines()[0]
+
+        await wait_until(pilot, lambda: "3 files +3 −1" in title())
+        assert "unstaged" not in title() and " all " in title()
+        await pilot.press("m", "o")
+        await wait_until(pilot, lambda: "only" in title() and "unread" in title() and "3 files" in title())
+        await pilot.resize_terminal(140, 30)
+        await wait_until(pilot, lambda: "unstaged" in title() and "unread" in title())
+
+    run_view(repo, "d", play, size=(60, 24))
+
+
 def test_notes_stand_under_their_lines_and_are_answered_sent_and_done(feat: Repo, repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: "staged words" in screen_text(app))

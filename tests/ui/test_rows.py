@@ -459,10 +459,8 @@ def test_an_untracked_folder_gives_way_to_the_files_seen_in_it() -> None:
     fed(play, world)
 
 
-@pytest.mark.parametrize(
-    ("status", "said"), [(0, "✓ make test  2m"), (2, "✗ make test ended with status 2  2m"), (None, None)]
-)
-def test_the_git_panel_says_how_the_last_command_ended(
+@pytest.mark.parametrize(("status", "said"), [(0, "✓ make test 3.0 s"), (2, "✗ make test 2 after 3.0 s"), (None, None)])
+def test_the_row_and_the_git_panel_say_how_the_last_command_ended(
     status: int | None, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = json.dumps({"line": "make test", "status": status or 0, "seconds": 3})
@@ -471,7 +469,10 @@ def test_the_git_panel_says_how_the_last_command_ended(
 
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         lines = [row.lines[0].plain for row in app.home.panel(2).lines.rows]
-        assert [line for line in lines if "make test" in line] == ([said] if said else [])
+        assert [line for line in lines if "make test" in line] == ([f"{said}  2m"] if said else [])
+        (row,) = app.home.panel(1).lines.rows
+        shown = " ".join(line.plain for line in row.lines)
+        assert (said in shown) if said else ("make test" not in shown)
 
     events = (ended, made) if status is None else (ended,)
     set_clock(monkeypatch, snapshot_builder.NOW)

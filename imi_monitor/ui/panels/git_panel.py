@@ -191,11 +191,9 @@ def _ended(snapshot: Snapshot, tree: Worktree | None) -> EndedCommand | None:
 
 
 def _command_line(ended: EndedCommand, now: datetime) -> Content:
-    """`✗ make test ended with status 2  5m`."""
-    text, style = (f"✗ {ended.what} ended with status {ended.status}", "$error")
-    if ended.status == 0:
-        text, style = f"✓ {ended.what}", "$success"
-    return Content.styled(text, style).append(Content.styled(f"  {times.age_of(ended.at, now)}", cells.MUTED))
+    """`✗ make test 2 after 1.2 s  5m`."""
+    age = Content.styled(f"  {times.age_of(ended.at, now)}", cells.MUTED)
+    return Content.styled(ended.words, "$success" if ended.succeeded else "$error").append(age)
 
 
 def _clean(tree: Worktree) -> Content:

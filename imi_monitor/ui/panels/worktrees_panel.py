@@ -193,11 +193,12 @@ class WorktreesPanel(Panel):
         measured = worktree_row.measured(facts, tree, self.order.measure)
         home = facts.home_of(tree)
         shown_home = (facts.host_of(tree), home is not None, home is not None and home.state != HERE)
+        ended = facts.ended_command(tree)
         data = worktree_row.WorktreeRowData(
-            tree, age, facts.conflicts_of(tree), marked, now, agents, measured, *shown_home
+            tree, age, facts.conflicts_of(tree), marked, now, agents, measured, *shown_home, ended
         )
         draw = worktree_row.stacked_row if self.stacked else worktree_row.single_row
-        drawn_from = (age, data.hits, marked, agents, measured, state_age, minute, shown_home)
+        drawn_from = (age, data.hits, marked, agents, measured, state_age, minute, shown_home, ended)
         signature = (Identity(tree), plan, self.stacked, *drawn_from)
         same = before is not None and before.signature == signature
         row = before.row if before is not None and same else ListRow(row_key(tree), partial(draw, data, plan))

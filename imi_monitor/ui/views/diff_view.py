@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from threading import Event
@@ -54,6 +54,7 @@ KINDS: tuple[tuple[Kind, str, str, str], ...] = (
     ),
 )
 """Kind, its key, what it shows, what an empty diff means."""
+_ROOMY = 100  # cells from which the files stand beside the diff
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class DiffView(SheetView[Diff]):
     label = "Diff"
     help = "what the selected worktree changed: uncommitted, against the trunk, or in the agent's last turn"
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_ROOMY, "-roomy")]
     BINDINGS = [
         *(
             Binding(key, f"kind('{kind}')", kind.capitalize(), show=False, tooltip=f"show {what}")
@@ -154,6 +155,10 @@ class DiffView(SheetView[Diff]):
 
     def on_mount(self) -> None:
         self.files.can_focus = False
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self.redraw()
 
     @property
     def files(self) -> Sheet:
@@ -256,31 +261,48 @@ class DiffView(SheetView[Diff]):
         return line.pad_right(max(1, width - line.cell_length - tail.cell_length - 1)).append(tail)
 
     def title_text(self) -> Content:
+        """With all kinds where there is room for them, else with the shown one: what is unread and how much it is matter more."""
+        whole = self._made_title(KINDS)
+        if self.commit is not None or self.size.width >= _ROOMY or whole.cell_length < self.size.width - 1:
+            return whole
+        return self._made_title([one for one in KINDS if one[0] == self.kind])
+
+    def _made_title(self, kinds: Sequence[tuple[Kind, str, str, str]]) -> Content:
         if self.commit is not None:
             head = Content.styled(f"Commit {self.commit.sha[:8]} ", "bold").append(safe(self.commit.subject, 200))
             head = head.append(Content.styled(f" · {safe(self.commit.author, 60)}", MUTED))
         else:
-            head = (
-                Content.styled(f"Diff {self.worktree_name} ", "bold").append(self.problem_text()).append(self._kinds())
-            )
-        diff = self.diff
-        if diff is not None and diff.files:
-            files, lines = count(len(diff.files) + diff.omitted, "file"), (diff.added, diff.removed)
-            head = head.append(Content.styled(" · {} +{} −{}".format(files, *map(amounts.count, lines)), MUTED))
-            if diff.base and self.commit is None:
-                joint = "since" if self.kind == "turn" else "against"
-                head = head.append(Content.styled(f" {joint} {safe(diff.base, 90)}", MUTED))
-            if self.commit is None and (self._progress.unread < self._progress.total or self._only_unread):
-                only = "only " if self._only_unread else ""
-                head = head.append(Content.styled(f" · {only}{self._progress.words}", "$text-warning"))
-        if self.reading and diff is None:
+            head = Content.styled(f"Diff {self.worktree_name} ", "bold").append(self.problem_text())
+            head = head.append(self._kinds(kinds)).append(self._unread_words())
+        head = head.append(self._amounts())
+        if self.reading and self.diff is None:
             head = head.append(Content.styled(" reading…", MUTED))
         return head
 
-    def _kinds(self) -> Content:
+    def _amounts(self) -> Content:
+        """` · 2 files +4 −2 against origin/main`."""
+        diff = self.diff
+        if diff is None or not diff.files:
+            return Content("")
+        files, lines = count(len(diff.files) + diff.omitted, "file"), (diff.added, diff.removed)
+        found = Content.styled(" · {} +{} −{}".format(files, *map(amounts.count, lines)), MUTED)
+        if diff.base and self.commit is None:
+            joint = "since" if self.kind == "turn" else "against"
+            found = found.append(Content.styled(f" {joint} {safe(diff.base, 90)}", MUTED))
+        return found
+
+    def _unread_words(self) -> Content:
+        if self.diff is None or not self.diff.files:
+            return Content("")
+        if self._progress.unread == self._progress.total and not self._only_unread:
+            return Content("")
+        only = "only " if self._only_unread else ""
+        return Content.styled(f" · {only}{self._progress.words}", "$text-warning")
+
+    def _kinds(self, kinds: Sequence[tuple[Kind, str, str, str]]) -> Content:
         """The kinds: the shown one in reverse, each with its key underlined."""
         words = []
-        for kind, key, _, _ in KINDS:
+        for kind, key, _, _ in kinds:
             word, at = Content.styled(f" {kind} ", "reverse" if kind == self.kind else MUTED), 1 + kind.index(key)
             words.append(word.stylize("underline", at, at + 1))
         return Content("").join(words)
