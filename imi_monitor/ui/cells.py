@@ -124,6 +124,9 @@ def short_number(number: int) -> str:
     return str(number) if number < 1000 else f"{number // 1000}k" if number < 100_000 else "lot"
 
 
+ALL_READ = "✓"
+
+
 def unread_count(found: UnreadChanges | None) -> str:
     """`3/12`, or `✓` when everything was read; with a plus if there is more, `…` before it is counted."""
     if found is None:
@@ -131,7 +134,7 @@ def unread_count(found: UnreadChanges | None) -> str:
     if found.unread is None or found.total is None:
         return "?"
     if not found.unread and not found.partial:
-        return "✓" if found.total else ""
+        return ALL_READ if found.total else ""
     return f"{short_number(found.unread)}/{short_number(found.total)}{'+' if found.partial else ''}"
 
 

@@ -57,7 +57,7 @@ def single_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, ..
     name = cells.fixed_name(safe(plan.names.without_host(tree.key)), plan.name, "bold" if not tree.is_main else "")
     commit = state.last_commit if state else None
     activity = agent_cells.worktree_activity(tree, row.agents, task=not plan.task)
-    if not activity.plain and row.ended is not None:
+    if row.ended is not None and (not activity.plain or _says_more(row, row.ended)):
         activity = _ended_command(tree, row.ended)
     host = cells.fixed_name(row.host, plan.host, "" if row.remote else cells.MUTED) if plan.host else None
     fields = [
@@ -119,7 +119,8 @@ def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) ->
     if first is not None and shown:
         parts.append(_agent_text(first, row.now, room - 26 if wide else room - 14))
     parts += [hits] if row.hits else []
-    parts += [Content(f"{row.measured} {plan.measure_words}")] if row.measured else []
+    words = "read" if row.measured == cells.ALL_READ else plan.measure_words
+    parts += [Content(f"{row.measured} {words}")] if row.measured else []
     parts += [cells.pull_request(tree.pull)] if tree.pull is not None else []
     if not shown and row.ended is not None:
         parts.append(_ended_command(tree, row.ended))
@@ -141,8 +142,18 @@ def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) ->
 
 def _ended_command(tree: Worktree, ended: EndedCommand) -> Content:
     """`✓ tests 1.2 s`; muted when a file changed since, because it may end in another way now."""
-    outdated = tree.last_change is not None and tree.last_change.at > ended.at
-    return Content.styled(ended.words, cells.MUTED if outdated else "$success" if ended.succeeded else "$error")
+    style = cells.MUTED if _is_outdated(tree, ended) else "$success" if ended.succeeded else "$error"
+    return Content.styled(ended.words, style)
+
+
+def _is_outdated(tree: Worktree, ended: EndedCommand) -> bool:
+    return tree.last_change is not None and tree.last_change.at > ended.at
+
+
+def _says_more(row: WorktreeRowData, ended: EndedCommand) -> bool:
+    """Whether the end of a program says more than the last change: it is newer, and no agent works there."""
+    tree = row.tree
+    return not (row.agents or tree.claim or _is_outdated(tree, ended) or cells.problem(tree).plain)
 
 
 def _agent_text(agent: Agent, now: datetime, room: int) -> Content:

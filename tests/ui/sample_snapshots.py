@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -25,6 +26,7 @@ from imi_monitor.model.snapshot import (
     Snapshot,
     SourceFailure,
     SourceHealth,
+    UnreadChanges,
     Waiter,
     Worktree,
 )
@@ -237,7 +239,27 @@ def reviewed() -> Snapshot:
     }
     trees = tuple(replace(one, pull=known.get(one.key.worktree)) for one in shown.worktrees)
     forge = ForgeState(REPO, "gh", ago(260), "github.com cannot be reached", ago(200))
-    return replace(shown, worktrees=trees, forges=(forge,))
+    ended = (("review-123", "tests", 0, 41.5), ("devops-ci", "lint", 2, 3.2))
+    events = []
+    for number, (worktree, name, status, seconds) in enumerate(ended):
+        data = json.dumps({"name": name, "status": status, "seconds": seconds})
+        events.append(RegistryEvent(90 + number, "command.ended", ago(100 - number), REPO, worktree, None, data))
+    return replace(shown, worktrees=trees, forges=(forge,), events=(*shown.events, *events))
+
+
+def unread() -> Snapshot:
+    """How much of each worktree a person has not read yet; one is not counted yet, another one cannot be read."""
+    shown = reviewed()
+    counts = {
+        "feat-api": (3, 12),
+        "feat-ui": (7, 7),
+        "fix-bug": (0, 4),
+        "review-123": (18, 240),
+        "devops-ci": (None, None),
+    }
+    keys = {one.key.worktree: one.key for one in shown.worktrees}
+    found = tuple(UnreadChanges(keys[name], *count, name == "review-123") for name, count in counts.items())
+    return replace(shown, unread=found)
 
 
 def needy() -> Snapshot:

@@ -76,6 +76,10 @@ PICTURES = [
         Picture(f"pull-requests-{size[0]}", sample_snapshots.reviewed, size=size, keys=("end", "up"))
         for size in (NARROW, MIDDLE, (140, 40), (200, 50))
     ),
+    *(
+        Picture(f"unread-{size[0]}", sample_snapshots.unread, size=size, keys=("s", "r"))
+        for size in (NARROW, MIDDLE, (140, 40), (200, 50))
+    ),
     # a team: three homes at each width, twenty homes of which one is cut off, and their list
     *(Picture(f"team-{size[0]}", sample_team.team, size=size) for size in SIZES),
     *(Picture(f"team-of-twenty-{size[0]}", sample_team.large_team, size=size) for size in SIZES),
