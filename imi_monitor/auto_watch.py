@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _SECONDS = 5.0
 _AGAIN_SECONDS = 30.0  # between two reads of what is at work: a process ends, a log falls silent, and no file changes
+_TIME_SHARE = 0.0005  # of a core, at most, that looking for changes takes while nothing is at work
+_LONGEST_PAUSE = 30.0
 _MOST_STAMPS = 2000
 _MOST_FOLDERS = 100
 _BELOW = (
@@ -58,6 +60,7 @@ class AutoWatch(Source):
         self._database = database
         self._settings = settings
         self._seconds, self._again = seconds, again
+        self._pause = seconds
         self._folders: dict[str, WatchedFolder] | None = None  # None: nothing was ever watched
 
     async def run(self, receiver: ReadingReceiver) -> None:
@@ -73,7 +76,7 @@ class AutoWatch(Source):
                 receiver.set_failure(self.name, "watched workspaces", problem)
             elif self._folders is not None:
                 receiver.set_healthy(self.name)
-            await asyncio.sleep(self._seconds)
+            await asyncio.sleep(self._pause)
 
     def _read(self) -> tuple[Run, ...] | None:
         """The rows, with what has changed read again; None while nothing is watched. Runs in a thread."""
@@ -82,13 +85,17 @@ class AutoWatch(Source):
             return None
         from imi_monitor.actions.board import watched_rows, watched_workspaces
 
-        before, self._folders = self._folders or {}, {}
+        before, self._folders, spent = self._folders or {}, {}, 0.0
         for path in watched_workspaces.list_watched(watched_workspaces.configured(self._settings)):
-            known, stamps, now = before.get(path), _stamps_of(path), time.monotonic()
+            begun, known = time.thread_time(), before.get(path)
+            stamps, now = _stamps_of(path), time.monotonic()
+            spent += time.thread_time() - begun
             if known is None or known.stamps != stamps or (known.works and now - known.read_at >= self._again):
                 found = watched_workspaces.read(path)
                 known = WatchedFolder(stamps, now, found, watched_rows.make([found], times.now()))
             self._folders[path] = known
+        at_rest = not any(known.works for known in self._folders.values())
+        self._pause = min(_LONGEST_PAUSE, max(self._seconds, spent / _TIME_SHARE)) if at_rest else self._seconds
         return watched_run.newest([one for known in self._folders.values() for one in known.rows], times.now())
 
     def _record(self) -> str | None:
