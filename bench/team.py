@@ -43,7 +43,7 @@ from imi_monitor.store import db, events, sink_cursors
 from imi_monitor.store.async_registry import open_registry
 
 _HOMES, _TREES, _AGENTS, _CHANGED, _SECONDS = 20, 20, 40, 6, 10.0
-_SNAPSHOT_PAUSE = 0.1  # seconds between two snapshots of the engine
+_SNAPSHOT_PAUSE = 1 / 7.5  # seconds between two snapshots of the engine, at its usual rate
 _MEASURED = 3  # the home whose first worktree is looked at on the screen
 _PAINTED = 100
 _CONTEXTS = 300

@@ -7,21 +7,32 @@ repository on two machines collide when both have the same branch, or changed th
 from __future__ import annotations
 
 from itertools import islice
-from typing import TypeVar
 
 from imi_monitor.fast.frozen_dataclass import replace
+from imi_monitor.model.agent import Agent
 from imi_monitor.model.snapshot import Collision, HomeState, Key, Snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from imi_monitor.model.agent import Agent
     from imi_monitor.model.snapshot import RegistryEvent, Worktree
 
-T = TypeVar("T")
+    _Row = Worktree | Agent
+
 Shares = tuple[Key, str, tuple[str, ...]]
 MOST_PAIRS = 1000  # that one branch or file has: a lock file may be changed in every worktree of a team
+
+
+class _NamedRows:
+    """The rows of one home, made of `inputs`; `made` has by the identity of each row what it became under which name."""
+
+    __slots__ = ("agents", "home", "inputs", "made", "worktrees")
+
+    def __init__(self, home: HomeState, inputs: object, made: dict[int, tuple[_Row, str, _Row]]) -> None:
+        self.home, self.inputs, self.made = home, inputs, made
+        self.worktrees = [row for _, _, row in made.values() if not isinstance(row, Agent)]
+        self.agents = [row for _, _, row in made.values() if isinstance(row, Agent)]
 
 
 class TeamRows:
@@ -32,10 +43,7 @@ class TeamRows:
 
     def __init__(self, *, every_repository: bool) -> None:
         self._every_repository = every_repository
-        self._worktrees: dict[
-            int, tuple[Worktree, str, Worktree]
-        ] = {}  # by the identity of the row: its name, what it became
-        self._agents: dict[int, tuple[Agent, str, Agent]] = {}
+        self._homes: dict[str, _NamedRows] = {}
         self._shared: dict[int, tuple[Worktree, Shares]] = {}
         self._collided: tuple[list[Shares], tuple[Collision, ...]] = ([], ())  # what they were made of, and they
         self._events: tuple[object, tuple[RegistryEvent, ...]] = (None, ())  # what they were made of, and they
@@ -45,10 +53,9 @@ class TeamRows:
         if not snapshot.team_events and not any(home.worktrees or home.agents for home in others):
             return snapshot
         names = _names(snapshot, others)
-        trees = tuple(self._named_worktrees(snapshot, others, names))
-        agents = tuple(self._named_agents(snapshot, others, names))
-        self._worktrees = _kept(self._worktrees, [tree for home in others for tree in home.worktrees])
-        self._agents = _kept(self._agents, [agent for home in others for agent in home.agents])
+        self._homes = {home.id: self._rows_of(home, snapshot, names) for home in others}
+        trees = tuple(tree for rows in self._homes.values() for tree in rows.worktrees)
+        agents = tuple(agent for rows in self._homes.values() for agent in rows.agents)
         added = sorted({tree.key.repo for tree in trees} - set(snapshot.repositories))
         return replace(
             snapshot,
@@ -79,27 +86,23 @@ class TeamRows:
             self._events = (inputs, tuple(named))
         return self._events[1]
 
-    def _named_worktrees(
-        self, snapshot: Snapshot, homes: Sequence[HomeState], names: dict[str, str]
-    ) -> Iterator[Worktree]:
-        for home in homes:
-            for tree in home.worktrees:
-                name = names[tree.key.repo]
-                if self._is_shown(snapshot, name):
-                    known = self._worktrees.get(id(tree))
-                    if known is None or known[0] is not tree or known[1] != name:
-                        known = self._worktrees[id(tree)] = tree, name, _renamed(tree, name)
-                    yield known[2]
-
-    def _named_agents(self, snapshot: Snapshot, homes: Sequence[HomeState], names: dict[str, str]) -> Iterator[Agent]:
-        for home in homes:
-            for agent in home.agents:
-                name = names.get(agent.key.repo, "") if agent.key else ""
-                if self._is_shown(snapshot, name):
-                    known = self._agents.get(id(agent))
-                    if known is None or known[0] is not agent or known[1] != name:
-                        known = self._agents[id(agent)] = agent, name, _relocated(agent, name)
-                    yield known[2]
+    def _rows_of(self, home: HomeState, snapshot: Snapshot, names: dict[str, str]) -> _NamedRows:
+        """The rows of a home by the names here; those of a home that did not change are the same."""
+        known = self._homes.get(home.id)
+        inputs = (names, snapshot.repositories)
+        if known is not None and known.home is home and known.inputs == inputs:
+            return known
+        before = known.made if known is not None else {}
+        made: dict[int, tuple[_Row, str, _Row]] = {}
+        rows: tuple[_Row, ...] = (*home.worktrees, *home.agents)
+        for row in rows:
+            name = names[row.key.repo] if row.key is not None else ""
+            if self._is_shown(snapshot, name):
+                one = before.get(id(row))
+                if one is None or one[0] is not row or one[1] != name:
+                    one = row, name, _located(row, name)
+                made[id(row)] = one
+        return _NamedRows(home, inputs, made)
 
     def _is_shown(self, snapshot: Snapshot, name: str) -> bool:
         return self._every_repository or name in snapshot.repositories
@@ -126,19 +129,15 @@ def _names(snapshot: Snapshot, homes: Sequence[HomeState]) -> dict[str, str]:
     return names
 
 
-def _kept(made: dict[int, T], rows: Sequence[object]) -> dict[int, T]:
-    """Only what was made of these rows."""
-    present = set(map(id, rows))
-    return {ident: one for ident, one in made.items() if ident in present}
-
-
-def _renamed(tree: Worktree, name: str) -> Worktree:
-    key = Key(tree.key.host, name, tree.key.worktree)
-    return replace(tree, key=key, claim=tree.claim and replace(tree.claim, key=key))
-
-
-def _relocated(agent: Agent, name: str) -> Agent:
-    return replace(agent, key=agent.key and Key(agent.key.host, name, agent.key.worktree))
+def _located(row: _Row, name: str) -> _Row:
+    """A worktree or agent under the repository's name here."""
+    if row.key is None:
+        return row
+    key = Key(row.key.host, name, row.key.worktree)
+    if isinstance(row, Agent):
+        return replace(row, key=key)
+    claim = row.claim
+    return replace(row, key=key, claim=claim and replace(claim, key=key))
 
 
 def _shares(tree: Worktree) -> Shares:
