@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.context import Context
     from imi_monitor.git.refs import Trunk
     from imi_monitor.git.runner import Git
+    from imi_monitor.store.trash import TrashEntry
 
 __all__ = [
     "Target",
@@ -82,10 +83,9 @@ def git_in(context: Context, found: Target) -> Git:
 
 def missing_folder(target: Target) -> Refused:
     """The refusal of what needs the worktree's folder."""
-    return Refused(
-        f"{safe(target.name)} has no folder any more ({safe(target.path)}): `imi undo` restores what imi removed",
-        code="missing",
-    )
+    from imi_monitor.model.advice import missing_folder as sentence
+
+    return Refused(sentence(target.name, target.path), code="missing")
 
 
 def trunk_branch(context: Context, git: Git, remote: str | None = None) -> str:
@@ -118,8 +118,22 @@ def _pick(context: Context, among: list[Target], name: str) -> Target | None:
 def _none(context: Context, name: str, searched: list[layout.Repository]) -> Refused:
     from difflib import get_close_matches
 
+    removed = _removed(context, name, searched)
+    if removed is not None:
+        sentence = f"{safe(removed.worktree_name)} was removed: `imi undo {removed.id}` restores it"
+        return Refused(sentence, code="no-worktree")
     all_names = [target.name for repository in searched for target in list_worktrees(context, repository)]
     near = get_close_matches(name, all_names, 3)
     hint = f"did you mean {', '.join(map(safe, near))}?" if near else "`imi list` shows all worktrees"
     where = safe(layout.repository_name(searched[0])) if len(searched) == 1 else f"{len(searched)} known repositories"
     return Refused(f"no worktree {safe(name)!r} in {where}: {hint}", code="no-worktree")
+
+
+def _removed(context: Context, name: str, searched: list[layout.Repository]) -> TrashEntry | None:
+    """The newest trash entry of this name, given like that of a worktree."""
+    from imi_monitor.store import trash
+
+    possible = (name, *names.candidates(name, name_prefixes(context)))
+    within = {context.repo_name(repository) for repository in searched}
+    kept = trash.list_kept(context.connection)
+    return next((one for one in kept if one.repo_name in within and one.worktree_name in possible), None)

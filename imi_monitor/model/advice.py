@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from imi_monitor.model.text import safe
+
 
 class Advised(str):
     """As a string the text for the command line; `dashboard` is the one for the dashboard."""
@@ -14,6 +16,12 @@ def advised(text: str, command_line: str, dashboard: str = "", *, joint: str = "
     whole = Advised(f"{text}{joint}{command_line}" if text else command_line)
     whole.dashboard = f"{text}{joint}{dashboard}" if text and dashboard else text or dashboard
     return whole
+
+
+def missing_folder(name: str, path: str) -> str:
+    """Return the sentence about a worktree whose folder does not exist. A worktree in imi's trash is not listed as one."""
+    where = safe(path)
+    return f"{safe(name)}'s folder is missing ({where}): `imi repair` searches for it, `imi prune` forgets it"
 
 
 def on_dashboard(text: str) -> str:

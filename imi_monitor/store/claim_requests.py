@@ -122,7 +122,7 @@ def request_from_line(
     key = (target.repo_name or "", target.name)
 
     def claim_in_turn(inner: sqlite3.Connection) -> ClaimAnswer:
-        refuse_missing(target)
+        refuse_missing(inner, target)
         answer = claim(inner, *key, request, seq=seq)
         answer.seq = seq
         if host.uptime() >= until:
@@ -136,7 +136,7 @@ def request_from_line(
 
 def claim_target(connection: sqlite3.Connection, target: ClaimTarget, request: ClaimRequest) -> ClaimAnswer:
     """Register the worktree if it has no row, and claim it. Call it inside a transaction."""
-    refuse_missing(target)
+    refuse_missing(connection, target)
     if target.registration is not None:
         target.repo_name = repositories.register(connection, target.registration)
         worktrees.register(
@@ -145,14 +145,17 @@ def claim_target(connection: sqlite3.Connection, target: ClaimTarget, request: C
     return claim(connection, target.repo_name or "", target.name, request)
 
 
-def refuse_missing(target: ClaimTarget) -> None:
+def refuse_missing(connection: sqlite3.Connection, target: ClaimTarget) -> None:
     """Refused if the folder does not exist; checked under the registry's write lock, which a removal takes as well."""
-    if target.path is not None and not os.path.isdir(target.path):
-        raise Refused(
-            f"{safe(target.name)} cannot be claimed: its folder {safe(target.path)} does not exist"
-            " (`imi undo` brings back what was removed, `imi repair` finds what was moved)",
-            code="missing",
-        )
+    if target.path is None or os.path.isdir(target.path):
+        return
+    from imi_monitor.model.advice import missing_folder
+    from imi_monitor.store import trash
+
+    removed = next((one.id for one in trash.list_kept(connection) if one.path == target.path), None)
+    if removed is not None:  # while this claim was prepared
+        raise Refused(f"{safe(target.name)} was removed: `imi undo {removed}` restores it", code="missing")
+    raise Refused(missing_folder(target.name, target.path), code="missing")
 
 
 def claim(

@@ -55,7 +55,7 @@ def answer_claim(
     if question.act == team_question.WAIT:
         seq = next((one.seq for one in claim_queue.list_from_homes(connection) if one.question == question.id), None)
     try:
-        claim_requests.refuse_missing(target)
+        claim_requests.refuse_missing(connection, target)
         if seq is None:
             answered = claim_requests.claim_target(connection, target, request)
         else:

@@ -180,8 +180,31 @@ def test_a_missing_worktree_cannot_be_claimed_but_released(repo: Repo, feat: Rep
     _claim(repo, "claude-1")
     feat.path.rename(feat.path.with_name("elsewhere"))
     refused = imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)
-    assert (refused.code, "does not exist" in refused.err) == (1, True)
+    assert (refused.code, "`imi undo`" in refused.err) == (1, False)
+    assert "feat-x's folder is missing" in refused.err and "`imi repair` searches for it, `imi prune` forgets it" in refused.err
     assert imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
+
+
+def test_the_advice_after_a_removal_is_to_undo_it(repo: Repo, feat: Repo) -> None:
+    removed = imi("remove", "feat-x", "--json", cwd=repo.path).data["trash_id"]
+    for name in ("feat-x", "x"):
+        refused = imi("claim", name, cwd=repo.path)
+        assert (refused.code, refused.err) == (1, f"imi: feat-x was removed: `imi undo {removed}` restores it\n")
+    assert imi("undo", removed, cwd=repo.path).code == 0
+    assert imi("claim", "x", cwd=repo.path).code == 0
+
+
+def test_a_worktree_that_is_removed_while_a_claim_is_prepared(repo: Repo, feat: Repo) -> None:
+    """The lookup found it; under the registry's lock it lies in the trash."""
+    from imi_monitor.actions.context import Context
+    from imi_monitor.model.errors import Refused
+    from imi_monitor.store import claim_requests
+
+    with Context(str(repo.path)) as context:
+        target = claim_requests.ClaimTarget(None, "feat-x", path=str(feat.path))
+        removed = imi("remove", "feat-x", "--json", cwd=repo.path).data["trash_id"]
+        with pytest.raises(Refused, match=f"`imi undo {removed}` restores it"):
+            claim_requests.refuse_missing(context.connection, target)
 
 
 def test_a_dead_removal_is_recovered_before_the_claim(repo: Repo, feat: Repo, monkeypatch: pytest.MonkeyPatch) -> None:

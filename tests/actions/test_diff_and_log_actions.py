@@ -90,7 +90,7 @@ def test_diff_handles_conflicts_no_commits_and_missing_folders(repo: Repo, tmp_p
     made.path.rename(tmp_path / "elsewhere")
     for verb in ("diff", "log"):
         done = imi(verb, "feat-gone", cwd=repo.path)
-        assert done.code == 1 and "has no folder any more" in done.err
+        assert done.code == 1 and "feat-gone's folder is missing" in done.err
 
 
 def test_diff_and_log_change_nothing(feat: Repo, repo: Repo) -> None:

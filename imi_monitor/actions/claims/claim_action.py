@@ -123,7 +123,7 @@ class ClaimAction(Action):
             return remote_claim.consequences(context, request, there)
         found, wanted = _prepare(context, request)
         target = ownership.claim_target(context, found)
-        claim_requests.refuse_missing(target)
+        claim_requests.refuse_missing(context.connection, target)
         no = claim_requests.refusal(context.connection, target, wanted)
         if no is not None and not claims.is_dead_reservation(no.claim):
             if request.number("wait"):

@@ -11,6 +11,7 @@ import sys
 from imi_monitor import host, paths
 from imi_monitor.git import layout
 from imi_monitor.model import names
+from imi_monitor.model.advice import missing_folder
 from imi_monitor.model.text import safe
 from imi_monitor.model.verdict import NEVER, Reason
 
@@ -57,7 +58,7 @@ def _place(found: Target, linked: layout.LinkedWorktree) -> Iterator[Reason]:
     if os.path.realpath(linked.admin_dir) != recorded:
         yield never("admin-elsewhere", f"git's record of {shown} is not below the repository: {safe(linked.admin_dir)}")
     if not os.path.isdir(path):
-        yield never("missing", f"{shown} does not exist: run `imi repair` if it was moved, `imi prune` to forget it")
+        yield never("missing", missing_folder(found.name, path))
         return
     owner, me = os.lstat(path).st_uid, os.geteuid()
     if me not in (owner, 0):

@@ -120,7 +120,7 @@ def find_existing(context: Context, name: str, repo: str | None = None) -> Targe
     """The worktree of this name; Refused if its folder is gone."""
     found = worktree_lookup.find_worktree(context, name, repo)
     if found.missing:
-        raise Refused(f"the folder of {safe(found.name)} is gone: `imi repair` finds it", code="missing")
+        raise worktree_lookup.missing_folder(found)
     return found
 
 

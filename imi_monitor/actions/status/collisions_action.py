@@ -173,7 +173,7 @@ def _one_pair(context: Context, repository: Repository, left: Target, right: Tar
         raise UsageError(f"{safe(left.name)} cannot collide with itself: name another worktree", code="same-worktree")
     for one in filter(None, (left, right)):
         if one.missing or one.admin_dir is None:
-            raise Refused(f"{safe(one.name)} is not at {safe(one.path)}: see `imi repair`", code="missing")
+            raise targets.missing_folder(one)
     mine, other = _participant(context, left), _participant(context, right) if right else None
     pair: Pair = (_key(left), _key(right) if right else None)
     files = tuple(sorted(mine.touched & (other.touched if other else mine.trunk_side)))

@@ -176,7 +176,7 @@ def _base_branch(context: Context, git: Git, found: Target, request: Request) ->
 
 def checked_branch(context: Context, found: Target, base: str, agent: str) -> str:
     if found.missing or found.admin_dir is None:
-        raise Refused(f"{safe(found.name)} is not at {safe(found.path)}: run `imi repair`", code="missing")
+        raise worktree_lookup.missing_folder(found)
     if found.branch is None:
         raise Refused(f"{safe(found.name)} is on no branch: make one with `git switch -c NAME` first", code="detached")
     if found.branch == base:

@@ -137,7 +137,7 @@ def _refuse(context: Context, found: Target, new_name: str, agent: str, *, force
     if found.is_main:
         raise Refused(f"{shown} is the repository's main worktree, which cannot be renamed", code="main-worktree")
     if found.linked is None or found.missing:
-        raise Refused(f"{shown} is not at {safe(found.path)}: run `imi repair` to find moved worktrees", code="missing")
+        raise worktree_lookup.missing_folder(found)
     if found.linked.locked is not None:
         why = safe(found.linked.locked) or "no reason given"
         raise Refused(f"{shown} is locked ({why}): `git worktree unlock` it first", code="locked")
