@@ -198,6 +198,15 @@ class Engine:
             self._update_worktree(key, last_change=change, activity=activity.since(minute - MINUTES))
         self._mark_urgent()
 
+    def set_earlier_changes(self, changes: tuple[Change, ...]) -> None:
+        self.update(earlier=changes)
+        for change in changes:
+            key = Key(host.hostname(), change.repo, change.worktree)
+            known = self._worktrees.get(key)
+            if known is not None and (known.last_change is None or known.last_change.at < change.at):
+                by = change.by or holder_at(self._periods, key, change.at)
+                self._update_worktree(key, last_change=replace(change, by=by))
+
     def set_watch_mode(self, key: Key, mode: str, why: str | None) -> None:
         self._update_worktree(key, watched=mode, watched_why=why)
 

@@ -90,6 +90,21 @@ def test_a_write_appears_as_a_change_and_in_the_git_state(repo: Repo, watcher: s
     run(work)
 
 
+def test_what_was_changed_before_the_start_is_the_last_change_until_a_newer_one(repo: Repo, watcher: str) -> None:
+    other, clean = repo.worktree("feat-a"), repo.worktree("feat-b")
+    other.write("src/old.py", "written while nothing was followed\n")
+
+    async def work() -> None:
+        async with live(repo) as made:
+            seen = await until(made, lambda s: tree(s, "feat-a").last_change)
+            assert tree(seen, "feat-a").last_change.path == "src/old.py"  # type: ignore[union-attr]
+            assert tree(seen, clean.path.name).last_change is None
+            other.write("README.md", "changed\n")
+            await until(made, lambda s: (c := tree(s, "feat-a").last_change) and c.path == "README.md")
+
+    run(work)
+
+
 def test_a_commit_updates_head_and_the_distance_to_the_trunk(repo: Repo, watcher: str) -> None:
     other = repo.worktree("feat-a")
 

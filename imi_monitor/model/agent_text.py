@@ -141,7 +141,7 @@ def _table_row(one: Agent, now: datetime, beside: str) -> tuple[str, ...]:
         styled(describe_activity(one, 60), state_words.style_of(attention.standing(one))),
         styled(state_age(one, now), MUTED),
         styled(f"wall {safe(one.wall or NO_WALL, 20)}" if is_walled(one) else "", MUTED),
-        styled(f"{format_tokens(used)} tok" if used is not None else "", MUTED),
+        styled(f"{format_tokens(used)} tok" if used else "", MUTED),
         styled(describe_source(one), MUTED),
         styled(f"works where {safe(one.claimed_by or '?', 40)} holds the claim!" if one.intruder else "", ERROR),
     )

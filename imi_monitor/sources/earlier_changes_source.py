@@ -61,7 +61,7 @@ class EarlierChangesSource(Source):
             if new or first:  # else nothing is merged and sorted: there may be thousands of worktrees
                 first = False
                 self._changes = {key: now for key, now in (self._changes | new).items() if now}
-                receiver.update(earlier=_newest(self._changes))
+                receiver.set_earlier_changes(_newest(self._changes))
 
 
 def _newest(changes: dict[Key, tuple[Change, ...]]) -> tuple[Change, ...]:

@@ -113,8 +113,8 @@ def agent_lines(agent: Agent, plan: AgentColumns, now: datetime, tree: Worktree 
 
 
 def _tokens(agent: Agent) -> str:
-    number = agent_cells.token_count(attention.total_tokens(agent))
-    return f"{number} tok" if number else ""
+    used = attention.total_tokens(agent)
+    return f"{agent_cells.token_count(used)} tok" if used else ""  # 0: no turn was counted yet
 
 
 def _context(agent: Agent) -> str:

@@ -45,7 +45,7 @@ def test_a_rebase_makes_the_same_commits_again_and_is_taken_back(feat: Repo, rep
     outcome = update(feat, rebase=True)
     assert outcome.lines == [
         "updated feat/x with 1 commit of main: makes 2 commits again on it",
-        "`imi update feat-x --undo` takes it back",
+        "`imi update feat-x --undo` undoes it",
     ]
     assert history(feat) == before and feat.git("merge-base", "HEAD", "main") == commit_id(repo)
     assert feat.git("status", "--porcelain") == "" and (feat.path / "trunk.py").read_text() == "trunk\n"

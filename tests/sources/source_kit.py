@@ -53,6 +53,8 @@ class RecordingReceiver(ReadingReceiver):
     def add_changes(self, changes: Sequence[Change]) -> None:
         self.changes.extend(changes)
 
+    def set_earlier_changes(self, changes: tuple[Change, ...]) -> None: ...
+
     def set_registry(self, reading: RegistryReading) -> None:
         self.registry.append(reading)
 

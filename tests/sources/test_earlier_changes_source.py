@@ -19,8 +19,8 @@ class EarlierReceiver(RecordingReceiver):
     earlier: tuple[Change, ...] | None = None
     updates = 0
 
-    def update(self, **fields: object) -> None:
-        self.earlier = fields["earlier"]  # type: ignore[assignment]
+    def set_earlier_changes(self, changes: tuple[Change, ...]) -> None:
+        self.earlier = changes
         self.updates += 1
 
 

@@ -30,7 +30,7 @@ _FORCE = Option(
     "force",
     "although another owner has claimed the worktree",
     overrides=("claimed",),
-    label="Although another owner has claimed it",
+    label="Despite another owner's claim",
 )
 
 
@@ -133,7 +133,7 @@ class UnstageAction(FileAction):
 class DiscardAction(FileAction):
     words = ("discard",)
     label = "Discard"
-    help = "take changes of files back; `imi undo` restores them"
+    help = "discard changes in files; `imi undo` restores them"
     more = """A file becomes what is staged of it, and a new file goes. With --staged it becomes what the last commit has of it.
     What was there is kept in the trash, byte for byte. A file that changed since it was shown is left alone."""
     examples = (
@@ -160,7 +160,10 @@ class DiscardAction(FileAction):
 def _refuse_claimed(context: Context, request: Request, target: Target) -> None:
     claim = ownership.claim_of(context, target)
     if claim is not None and not request.flag("force") and ownership.is_anothers(claim, context.agent(request)):
-        raise Refused(advised(ownership.held_by(claim), "--force changes its files all the same"), code="claimed")
+        raise Refused(
+            advised(ownership.held_by(claim), "--force changes its files anyway", "ask the owner, or tick the box above"),
+            code="claimed",
+        )
 
 
 def paths_of(request: Request) -> list[str]:

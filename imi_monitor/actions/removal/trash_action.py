@@ -44,7 +44,7 @@ class UndoAction(Action):
     more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
     A deleted branch is recreated; if the branch has moved or is checked out elsewhere, HEAD stays detached."""
     key = "U"
-    key_bar = 30
+    key_bar = 41
     arguments = (Argument("which", "id or name from `imi trash list` (default: what was removed last)", optional=True),)
     options = (_AGENT,)
 

@@ -57,7 +57,7 @@ def refuse_used_up(context: Context, request: Request) -> None:
     used_up = day_budget.list_used_up(context.connection, context.settings)
     if used_up and not request.flag("over-budget"):
         raise Refused(
-            f"{day_budget.sentence(used_up)}: --over-budget starts it all the same and allows that amount again",
+            f"{day_budget.sentence(used_up)}: --over-budget starts it anyway and allows that amount again",
             code="over-budget",
         )
 

@@ -7,7 +7,7 @@ import os
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.git import layout
-from imi_monitor.model.errors import ImiError, Refused, UsageError
+from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import safe
 from imi_monitor.store import db, operations
 

@@ -29,7 +29,7 @@ _FORCE = Option(
     "force",
     "although another owner has claimed the worktree",
     overrides=("claimed",),
-    label="Although another owner has claimed it",
+    label="Despite another owner's claim",
 )
 _SHOWN = 10
 
@@ -144,7 +144,10 @@ def _changeable(context: Context, request: Request) -> tuple[Target, Git, str]:
     git.trusted = git.trusted and target.kind != "review"
     claim = ownership.claim_of(context, target)
     if claim is not None and not request.flag("force") and ownership.is_anothers(claim, context.agent(request)):
-        raise Refused(advised(ownership.held_by(claim), "--force acts all the same"), code="claimed")
+        raise Refused(
+            advised(ownership.held_by(claim), "--force acts anyway", "ask the owner, or tick the box above"),
+            code="claimed",
+        )
     return target, git, _branch(target)
 
 

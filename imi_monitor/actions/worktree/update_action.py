@@ -40,13 +40,13 @@ class UpdateAction(Action):
     changes are refused."""
     examples = (
         ("imi update feat-user-auth --rebase", "make its commits again on the trunk"),
-        ("imi update feat-user-auth --undo", "take the last update back"),
+        ("imi update feat-user-auth --undo", "undo the last update"),
     )
     arguments = (Argument("name", "the worktree, as `imi list` shows it"),)
     options = (
         Option(REBASE, "make the branch's commits again on the trunk", label="Rebase instead of merging"),
         Option(MERGE, "merge the trunk, although git.update is rebase"),
-        Option(UNDO, "bring the branch back to where it was before the last update", label="Take the last update back"),
+        Option(UNDO, "bring the branch back to where it was before the last update", label="Undo the last update"),
         claim_options.AGENT,
     )
     in_menus = True
@@ -85,7 +85,7 @@ class UpdateAction(Action):
             plan = replace(plan, branch_sha=found.tip, backwards=True)
             line += f": {_replayed(found)} on it"
         sha = merge_action.merge_plan(context, target, plan, context.register(target.repository))
-        undo = f"`imi update {safe(target.name)} --undo` takes it back"
+        undo = f"`imi update {safe(target.name)} --undo` undoes it"
         facts = {"commits": update.brought, "from": update.short, "before": update.ours, "after": sha}
         return Outcome([line, undo], {**data, **facts}, warnings=_forced_push(update) if way == REBASE else None)
 
@@ -181,7 +181,7 @@ def _last_update(context: Context, update: _Update) -> tuple[str, str]:
     before = str(data.get("from") or "")
     if last is None or data.get("to") != update.ours or refs.resolve(update.git, before) is None:
         raise Refused(
-            f"the last act on {safe(update.branch)} was no update of imi: nothing to take back", code="nothing-to-undo"
+            f"the last act on {safe(update.branch)} was no update of imi: nothing to undo", code="nothing-to-undo"
         )
     return before, last.id
 

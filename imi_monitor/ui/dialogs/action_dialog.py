@@ -147,7 +147,8 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
     def _title(self) -> Content:
         if len(self._targets) > 1:
             return Content(f"{self._action.label} {count(len(self._targets), 'worktree')}")
-        return Content(f"{self._action.label} {self._name_shown}".rstrip())
+        joint = " · " if " " in self._action.label else " "  # no sentence: `Send notes feat-api`
+        return Content(f"{self._action.label}{joint if self._name_shown else ''}{self._name_shown}")
 
     @property
     def form(self) -> Form:

@@ -69,7 +69,7 @@ class ShownCommit:
 class DiffView(SheetView[Diff]):
     word = "diff"
     opening_key = "d"
-    key_bar = 35
+    key_bar = 43
     label = "Diff"
     help = "what the selected worktree changed: uncommitted, against the trunk, or in the agent's last turn"
 
