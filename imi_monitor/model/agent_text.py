@@ -226,4 +226,6 @@ def _ago(at: str | None, now: datetime) -> str | None:
 def _tokens(agent: Agent) -> str | None:
     facts = agent.facts
     parts = (("read", facts.tokens_in), ("written", facts.tokens_out), ("from cache", facts.tokens_cached))
-    return ", ".join(f"{format_tokens(number)} {word}" for word, number in parts if number is not None) or None
+    if not any(number for _, number in parts):
+        return None
+    return ", ".join(f"{format_tokens(number)} {word}" for word, number in parts if number is not None)

@@ -99,16 +99,16 @@ def agent_lines(agent: Agent, plan: AgentColumns, now: datetime, tree: Worktree 
     activity = agent_cells.activity(agent)
     if plan.stacked:
         return first, Content("  ").append(activity).truncate(plan.room, ellipsis=True)
-    parts = [first, Content("  "), cells.padded(activity, plan.activity)]
-    if plan.spark:
-        parts += [Content(" "), Content(" " * plan.spark) if tree is None else cells.sparkline(tree, plan.spark, now)]
-    for text, width, right in (
-        (_context(agent), plan.context, True),
-        (_tokens(agent), plan.tokens, True),
-        (agent_cells.source_text(agent.truth), plan.source, False),
-    ):
-        if width:
-            parts += [Content(" "), cells.fixed(text, width, cells.MUTED, right=right)]
+    fields = [
+        (Content("") if tree is None else cells.sparkline(tree, plan.spark, now), plan.spark),
+        (cells.fixed(_context(agent), plan.context, cells.MUTED, right=True), plan.context),
+        (cells.fixed(_tokens(agent), plan.tokens, cells.MUTED, right=True), plan.tokens),
+        (cells.fixed(agent_cells.source_text(agent.truth), plan.source, cells.MUTED), plan.source),
+    ]
+    room, shown = plan.activity, [(field, width) for field, width in fields if width]
+    while shown and not shown[0][0].plain.strip():  # an empty column gives its room to what the agent does
+        room += shown.pop(0)[1] + 1
+    parts = [first, Content("  "), cells.padded(activity, room), *(Content(" ").append(field) for field, _ in shown)]
     return (Content("").join(parts).truncate(plan.room, ellipsis=True),)
 
 

@@ -427,7 +427,7 @@ def overlap_width(shared: dict[str, tuple[str, bool]], files: Sequence[FileState
 
 
 def collision_line(one: Collision, key: Key, width: int) -> Content:
-    """`⚡ conflicts with feat-ui: src/api.ts and 2 more`, seen from one of the two."""
+    """`⚡ conflicts with feat-ui: src/api.ts and 2 more`, seen from one of the two; `: 3 files` where a name would be cut."""
     other = one.right if one.left == key else one.left
     verb = {True: "conflicts with", False: "overlaps with"}[bool(one.conflicts)]
     files = one.conflicts or one.files
@@ -437,6 +437,10 @@ def collision_line(one: Collision, key: Key, width: int) -> Content:
         name = f"{safe(other.host)}:{name}"
     if not files:
         return Content.styled(f"⚡ {name} has the branch too", "$overlap").truncate(width, ellipsis=True)
+    counted = f"⚡ {verb} {name}: {count(len(files), 'file')}"
+    whole = columns.cell_width(f"⚡ {verb} {name}: {safe(files[0])}{more}") <= width
+    if not whole and len(files) > 1 and columns.cell_width(counted) <= width:
+        return Content.styled(counted, "$collision" if one.conflicts else "$overlap")
     head = f"⚡ {verb} {columns.clip_middle(name, max(10, width - len(verb) - len(more) - 16))}"
     path = path_tail(safe(files[0]), max(8, width - columns.cell_width(head) - len(more) - 2)) if files else ""
     style = "$collision" if one.conflicts else "$overlap"

@@ -181,7 +181,10 @@ def test_a_missing_worktree_cannot_be_claimed_but_released(repo: Repo, feat: Rep
     feat.path.rename(feat.path.with_name("elsewhere"))
     refused = imi("claim", "feat-x", "--agent", "claude-1", cwd=repo.path)
     assert (refused.code, "`imi undo`" in refused.err) == (1, False)
-    assert "feat-x's folder is missing" in refused.err and "`imi repair` searches for it, `imi prune` forgets it" in refused.err
+    assert (
+        "feat-x's folder is missing" in refused.err
+        and "`imi repair` searches for it, `imi prune` forgets it" in refused.err
+    )
     assert imi("release", "feat-x", "--agent", "claude-1", cwd=repo.path).code == 0
 
 

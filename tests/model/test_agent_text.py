@@ -117,6 +117,11 @@ def test_token_counts_are_short() -> None:
     ]
 
 
+def test_tokens_that_were_not_counted_yet_are_no_fact() -> None:
+    one = replace(agent("running"), facts=SessionFacts(tokens_in=0, tokens_out=0, tokens_cached=0))
+    assert "tokens" not in dict(agent_text.list_facts(one, NOW))
+
+
 def test_every_known_fact_is_listed_and_no_other() -> None:
     then = times.stamp(NOW - timedelta(minutes=5))
     known = SessionFacts(

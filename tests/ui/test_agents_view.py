@@ -208,6 +208,17 @@ def test_agent_rows_fit_and_their_columns_are_aligned(room: int) -> None:
             assert {line.cell_length for (line,) in drawn} == {room}
 
 
+def test_an_agent_without_counted_tokens_has_their_room_for_what_it_does() -> None:
+    asked = replace(made.ASKS, facts=replace(made.ASKS.facts, tokens_in=0, tokens_out=0))
+    counted = replace(asked, facts=replace(asked.facts, tokens_in=9_000))
+    words = agent_cells.activity(asked).plain
+    plan = replace(agent_row.plan_columns(110, [asked.name], [asked.key], RepositoryNames()), source=0, tokens=8)
+    plan = replace(plan, activity=len(words) - 4)
+    (without,), (beside,) = (agent_row.agent_lines(one, plan, sample_snapshots.NOW) for one in (asked, counted))
+    assert words in without.plain and "tok" not in without.plain
+    assert words not in beside.plain and beside.plain.rstrip().endswith("9.0k tok")
+
+
 def test_a_narrow_agent_row_cuts_no_name_that_fits() -> None:
     names = ["claude-2ca9f3e0", "codex-1"]
     agents = [replace(agent, name=name) for agent, name in zip(made.trouble().agents, names, strict=False)]

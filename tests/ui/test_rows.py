@@ -21,6 +21,7 @@ from imi_monitor.model.agent import SessionFacts as AgentFacts
 from imi_monitor.model.change import Change
 from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import (
+    Collision,
     Commit,
     DiskUse,
     FileState,
@@ -336,6 +337,14 @@ def test_a_task_stands_in_one_column() -> None:
     part = worktree_row.WorktreeRowData(held, "5s", 0, False, snapshot_builder.NOW)
     for room in (90, 190):
         assert in_one_line(part, planned(room, [held])).plain.count("T-17") == 1
+
+
+def test_an_overlap_in_several_files_is_counted_where_their_names_would_be_cut() -> None:
+    left, right = snapshot_builder.tree("feat-a").key, snapshot_builder.tree("feat-billing").key
+    one = Collision(left, right, ("src/api.py", "src/new.py"), None)
+    assert cells.collision_line(one, left, 60).plain == "⚡ overlaps with feat-billing: src/api.py and 1 more"
+    assert cells.collision_line(one, left, 46).plain == "⚡ overlaps with feat-billing: 2 files"
+    assert cells.collision_line(replace(one, files=one.files[:1]), left, 46).plain.endswith("feat-billing: src/api.py")
 
 
 def test_files_stand_above_the_overlaps_of_the_git_panel() -> None:

@@ -270,7 +270,9 @@ def _sentence(answer: ClaimAnswer, wanted: ClaimRequest) -> str:
         return f"{claimed}, taken by force from {before}, named only by a presence lock"
     if before:
         return f"{claimed}, taken by force from {before}, who sees the reason"
-    return claimed
+    return advised(
+        f"{safe(claim.worktree_name)} is claimed by {safe(wanted.agent)}", f"(epoch {claim.epoch})", joint=" "
+    )
 
 
 def refusal(found: Target, answer: ClaimAnswer, wanted: ClaimRequest, waited: float | None) -> Refused:

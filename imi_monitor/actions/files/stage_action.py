@@ -161,7 +161,9 @@ def _refuse_claimed(context: Context, request: Request, target: Target) -> None:
     claim = ownership.claim_of(context, target)
     if claim is not None and not request.flag("force") and ownership.is_anothers(claim, context.agent(request)):
         raise Refused(
-            advised(ownership.held_by(claim), "--force changes its files anyway", "ask the owner, or tick the box above"),
+            advised(
+                ownership.held_by(claim), "--force changes its files anyway", "ask the owner, or tick the box above"
+            ),
             code="claimed",
         )
 

@@ -33,19 +33,12 @@ if TYPE_CHECKING:
 _AGENT = Option("agent", "who you are", value="ID", aliases=("agent-id", "yi-id"))
 
 
-class UndoAction(Action):
-    words = ("undo",)
+class _RestoreAction(Action):
+    """Restores an entry of the trash; without a name the last one."""
+
     group = "Merge and remove"
     needs_registry = False
-    label = "Undo"
-    examples = (("imi undo", "restore the worktree that was removed last"),)
     returns_path = True
-    help = "bring back what was removed last: a worktree or workspace with everything in it, or discarded files"
-    more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
-    A deleted branch is recreated; if the branch has moved or is checked out elsewhere, HEAD stays detached."""
-    key = "U"
-    key_bar = 41
-    arguments = (Argument("which", "id or name from `imi trash list` (default: what was removed last)", optional=True),)
     options = (_AGENT,)
 
     def refuse(self, context: Context, request: Request) -> None:
@@ -75,6 +68,18 @@ class UndoAction(Action):
 
     def run(self, context: Context, request: Request) -> Outcome:
         return _restore(context, request)
+
+
+class UndoAction(_RestoreAction):
+    words = ("undo",)
+    label = "Undo"
+    examples = (("imi undo", "restore the worktree that was removed last"),)
+    help = "bring back what was removed last: a worktree or workspace with everything in it, or discarded files"
+    more = """Without an argument: the last one of the current repository, or of all repositories outside of one.
+    A deleted branch is recreated; if the branch has moved or is checked out elsewhere, HEAD stays detached."""
+    key = "U"
+    key_bar = 41
+    arguments = (Argument("which", "id or name from `imi trash list` (default: what was removed last)", optional=True),)
 
 
 def _entry_and_worktree(
@@ -197,19 +202,12 @@ class TrashListAction(Action):
         return Outcome(lines or ["the trash is empty"], {"entries": data, "keep_days": keep})
 
 
-class TrashRestoreAction(Action):
+class TrashRestoreAction(_RestoreAction):
     words = ("trash restore",)
-    group = "Merge and remove"
-    needs_registry = False
     label = "Restore"
     examples = (("imi trash restore feat-user-auth", "restore it by its name"),)
-    returns_path = True
-    help = "restore an entry of the trash, like `imi undo`"
+    help = "bring back a removed worktree or workspace, or discarded files, from the trash"
     arguments = (Argument("which", "id or name from `imi trash list`"),)
-    options = (_AGENT,)
-
-    def run(self, context: Context, request: Request) -> Outcome:
-        return _restore(context, request)
 
 
 class TrashPurgeAction(Action):

@@ -59,8 +59,8 @@ class TrashView(RegistryView):
 
     @on(RowList.RowChosen)
     def action_restore(self) -> None:
-        """Open the dialog of the undo for the entry under the cursor."""
-        self._open("undo", lambda identity: {"which": identity})
+        """Open the dialog that restores the entry under the cursor."""
+        self._open("trash restore", lambda identity: {"which": identity})
 
     def action_purge(self) -> None:
         """Open the dialog that deletes the entry under the cursor for good."""
