@@ -176,6 +176,8 @@ def toured(tour: Tour, monkeypatch: pytest.MonkeyPatch, rest: Rest = SHORT_REST)
     with tempfile.TemporaryDirectory() as folder:
         database = os.path.join(folder, "iMi.db")
         sample_agents.keep(database, world, told=sample_agents.acts())
+        if tour.kept:
+            sample_items.keep(database)
         yield from asyncio.run(_tour(tour, world, lambda _where: Context(database=database), rest))
 
 

@@ -114,27 +114,14 @@ PICTURES = [
         Picture(f"watched-{size[0]}", sample_runs.watching, size=size, keys=("down",) * 6)
         for size in (NARROW, MIDDLE, WIDE)
     ),
-    Picture("view-session", sample_agents.at_work, keys=("down", "V"), kept=True),
-    Picture("view-session-tools", sample_agents.at_work, size=MIDDLE, keys=("down", "V", "2", "enter"), kept=True),
-    Picture("view-60-session", sample_agents.at_work, size=NARROW, keys=("down", "V"), kept=True),
-    # agents with one prompt, side by side; their worktree, agent and prompt in one dialog
-    Picture("view-compare", keys=("equals_sign",), real=True),
-    Picture("view-100-compare", size=MIDDLE, keys=("equals_sign",), real=True),
-    Picture("view-60-compare", size=NARROW, keys=("equals_sign",), real=True),
+    # worktree, agent and prompt in one dialog
     Picture("dialog-new-agent", keys=("n", *"payments", "tab", "right", "tab", *"read @ap"), real=True),
     Picture("dialog-60-new-agent", size=NARROW, keys=("n", *"payments", "tab", "right", "tab", *"pay"), real=True),
     # views
     Picture("view-diff-trunk-light", theme=LIGHT, keys=("down", "d", "t"), real=True),
-    *(
-        Picture(f"board-{size[0]}", sample_agents.at_work, size=size, keys=("B",), kept=True)
-        for size in SIZES
-        if size[0] != 80
-    ),
     Picture("board-40", sample_agents.at_work, size=LEAST, keys=("B", "l"), kept=True),
     Picture("board-light", sample_agents.at_work, theme=LIGHT, keys=("B", "l", "j"), kept=True),
     Picture("board-ascii", sample_agents.at_work, ascii_only=True, keys=("B",), kept=True),
-    Picture("board-item", sample_agents.at_work, keys=("B", "l", "enter"), kept=True),
-    Picture("board-60-item", sample_agents.at_work, size=NARROW, keys=("B", "l", "l", "enter"), kept=True),
     Picture("view-commands", keys=("R", "enter", "escape", "D", "tab", "tab", "enter", "escape", "at"), real=True),
     Picture("view-commands-none", keys=("at",)),
     # dialogs
@@ -155,6 +142,7 @@ DIALOGS = {
     "dialog-release": ("R",),
     "dialog-remove": ("D",),
     "dialog-undo": ("U",),
+    "dialog-restore": ("K", "enter"),
     "dialog-merge": ("end", "up", "up", "i"),
     "dialog-rename": ("end", "up", "up", "N", *"pipeline"),
     "dialog-sync": ("Y",),
@@ -188,6 +176,9 @@ VIEWS_OF_GIT = {
     "view-queue": ("Q",),
     "view-trash": ("K",),
     "view-events": ("t",),
+    "view-milestones": ("comma",),
+    "view-jobs": ("J",),
+    "view-compare": ("equals_sign",),
 }
 """The views over it."""
 VIEWS_OF_AGENTS = {
@@ -199,6 +190,13 @@ VIEWS_OF_AGENTS = {
 """The views of agents, over agents that are in trouble."""
 VIEWS_OF_TEAM = {"team-{}": ("slash", *"host:host-07", "enter"), "view-hosts-{}": ("C",), "view-agents-{}": ("A",)}
 """A lead's screens over twenty homes, while one of them is cut off, and when it is back."""
+VIEWS_OF_WORK = {
+    "view-session": ("down", "V"),
+    "view-session-tools": ("down", "V", "2", "enter"),
+    "board": ("B",),
+    "board-item": ("B", "l", "enter"),
+}
+"""The views of sessions and items, over agents at work."""
 TOURS = [
     *(
         Tour(moment, size, {stop.format(moment): keys for stop, keys in VIEWS_OF_TEAM.items()}, world)
@@ -209,6 +207,7 @@ TOURS = [
     *(Tour("dialogs", size, DIALOGS, real=True) for size in SIZES),
     *(Tour("views", size, VIEWS_OF_GIT, real=True) for size in SIZES),
     *(Tour("agents", size, VIEWS_OF_AGENTS, sample_agents.trouble) for size in SIZES),
+    *(Tour("work", size, VIEWS_OF_WORK, sample_agents.at_work, kept=True) for size in SIZES),
 ]
 ALL = [*PICTURES, *(picture for tour in TOURS for picture in tour.pictures)]
 
