@@ -99,8 +99,9 @@ def agent_lines(agent: Agent, plan: AgentColumns, now: datetime, tree: Worktree 
     activity = agent_cells.activity(agent)
     if plan.stacked:
         return first, Content("  ").append(activity).truncate(plan.room, ellipsis=True)
+    spark = cells.sparkline(tree, plan.spark, now) if tree is not None and plan.spark else Content(" " * plan.spark)
     fields = [
-        (Content("") if tree is None else cells.sparkline(tree, plan.spark, now), plan.spark),
+        (spark, plan.spark),
         (cells.fixed(_context(agent), plan.context, cells.MUTED, right=True), plan.context),
         (cells.fixed(_tokens(agent), plan.tokens, cells.MUTED, right=True), plan.tokens),
         (cells.fixed(agent_cells.source_text(agent.truth), plan.source, cells.MUTED), plan.source),

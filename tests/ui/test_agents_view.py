@@ -35,7 +35,7 @@ from imi_monitor.ui.widgets.key_bar import KeyBar
 from imi_monitor.ui.widgets.row_list import RowList
 from tests.helpers import ROOT
 from tests.ui import sample_agents as made
-from tests.ui import sample_snapshots
+from tests.ui import sample_snapshots, snapshot_builder
 from tests.ui.payloads import PAYLOADS, bad_characters
 from tests.ui.pilot_kit import screen_text, toasts, wait_until
 from tests.ui.sample_snapshots import ago
@@ -206,6 +206,15 @@ def test_agent_rows_fit_and_their_columns_are_aligned(room: int) -> None:
         assert len({len(lines) for lines in drawn}) == 1
         if not plan.stacked:
             assert {line.cell_length for (line,) in drawn} == {room}
+
+
+def test_activity_of_the_worktree_is_drawn_only_where_it_has_a_column() -> None:
+    busy = replace(snapshot_builder.tree("feat-ui"), activity=((int(sample_snapshots.NOW.timestamp() // 60), 3),))
+    agent = replace(made.ASKS, key=busy.key)
+    for room in (80, 200):
+        plan = agent_row.plan_columns(room, [agent.name], [agent.key], RepositoryNames(), all_columns=True)
+        (line,) = agent_row.agent_lines(agent, plan, sample_snapshots.NOW, busy)
+        assert ("█" in line.plain) == bool(plan.spark) == (room == 200), (room, plan)
 
 
 def test_an_agent_without_counted_tokens_has_their_room_for_what_it_does() -> None:
@@ -696,7 +705,7 @@ def test_a_tool_without_a_target_is_shown_by_its_name(monkeypatch: pytest.Monkey
 _LOADED = """
 import asyncio, sys
 from imi_monitor.ui.app import ImiApp
-from tests.ui import sample_agents, sample_snapshots
+from tests.ui import sample_agents, sample_snapshots, snapshot_builder
 
 async def main():
     app = ImiApp(sample_snapshots.live(sample_agents.trouble()), None)

@@ -347,6 +347,25 @@ def test_an_overlap_in_several_files_is_counted_where_their_names_would_be_cut()
     assert cells.collision_line(replace(one, files=one.files[:1]), left, 46).plain.endswith("feat-billing: src/api.py")
 
 
+def test_the_git_panel_has_a_line_for_each_overlap_of_a_worktree() -> None:
+    trees = [snapshot_builder.tree(name) for name in ("feat-a", "feat-b", "feat-c", "feat-d")]
+    first, *others = (tree.key for tree in trees)
+    one = replace(sample_agents.swarm(), worktrees=tuple(trees), agents=(), runs=(), collisions=())
+    overlaps = tuple(Collision(first, other, ("src/a.ts",), None) for other in others)
+
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        panel = app.home.panel(2)
+        needed = [panel.lines_needed(replace(one, collisions=overlaps[:number]), 80) for number in range(4)]
+        assert needed == [
+            needed[0],
+            needed[0],
+            needed[0],
+            needed[0] + 1,
+        ]  # one is included, one for "nothing uncommitted"
+
+    fed(play, one)
+
+
 def test_files_stand_above_the_overlaps_of_the_git_panel() -> None:
     async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
         rows = [row.lines[0].plain for row in app.home.panel(2).lines.rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -20,10 +21,8 @@ from imi_monitor.ui import cells, run_lines
 from imi_monitor.ui.panels.panel import FRAME, Identity, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
 
-_HEAD_LINES, _MOST_FILES = (
-    4,
-    12,
-)  # lines above the files, an operation or collision included; files the panel is made for
+_HEAD_LINES = 4  # beside the files, an operation or one collision included
+_MOST_FILES = 12  # files, and further collisions, that the panel is made for
 
 
 _NO_FILES = ListRow("no files", (Content.styled("no file in its run folder yet", cells.MUTED),))
@@ -39,7 +38,9 @@ class GitPanel(Panel):
     _head_rows_made: tuple[object, tuple[ListRow, ...]] = (None, ())
 
     def lines_needed(self, snapshot: Snapshot, width: int) -> int:
-        files = max((tree.git.uncommitted for tree in snapshot.worktrees if tree.git is not None), default=0)
+        hits = Counter(key for one in snapshot.collisions for key in (one.left, one.right))
+        states = ((tree.git, max(0, hits[tree.key] - 1)) for tree in snapshot.worktrees)
+        files = max((git.uncommitted + further for git, further in states if git is not None), default=0)
         of_runs = max((1 + len(one.files) for one in (*snapshot.runs, *snapshot.watched)), default=0)
         return FRAME + _HEAD_LINES + max(1, min(max(files, of_runs), _MOST_FILES))
 
