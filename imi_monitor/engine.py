@@ -203,7 +203,8 @@ class Engine:
         for change in changes:
             key = Key(host.hostname(), change.repo, change.worktree)
             known = self._worktrees.get(key)
-            if known is not None and (known.last_change is None or known.last_change.at < change.at):
+            last = None if known is None else known.last_change
+            if last is None or (last.guessed and last.at < change.at):  # what was seen is never replaced by a guess
                 by = change.by or holder_at(self._periods, key, change.at)
                 self._update_worktree(key, last_change=replace(change, by=by))
 

@@ -100,7 +100,14 @@ def test_what_was_changed_before_the_start_is_the_last_change_until_a_newer_one(
             assert tree(seen, "feat-a").last_change.path == "src/old.py"  # type: ignore[union-attr]
             assert tree(seen, clean.path.name).last_change is None
             other.write("README.md", "changed\n")
-            await until(made, lambda s: (c := tree(s, "feat-a").last_change) and c.path == "README.md")
+            seen = await until(made, lambda s: (c := tree(s, "feat-a").last_change) and c.path == "README.md")
+            last = tree(seen, "feat-a").last_change
+            assert last is not None
+            later = replace(last, path="src/old.py", at="2999-01-01T00:00:00+00:00", guessed=True)
+            made.set_earlier_changes((later,))  # by a file's time, which proves less than what was seen
+            made.set_watch_mode(tree(seen, "feat-a").key, "polling", "a sign that a later snapshot is seen")
+            seen = await until(made, lambda s: tree(s, "feat-a").watched == "polling")
+            assert tree(seen, "feat-a").last_change == last
 
     run(work)
 

@@ -119,7 +119,8 @@ class ReadingReceiver(Protocol):
     def add_changes(self, changes: Sequence[Change]) -> None: ...
 
     def set_earlier_changes(self, changes: tuple[Change, ...]) -> None:
-        """Set what was changed while files were not followed, oldest first. The newest is the last change of its worktree."""
+        """Set what was changed while files were not followed, oldest first. The newest is the last change of a worktree
+        without a change that was seen."""
 
     def set_watch_mode(self, key: Key, mode: str, why: str | None) -> None: ...
 

@@ -27,6 +27,7 @@ from imi_monitor.git import layout, turn_start
 from imi_monitor.git.runner import Git
 from imi_monitor.model import session_record, times
 from imi_monitor.model.agent import EXACT, RUNNING, Agent, SessionFacts, Truth
+from imi_monitor.model.change import Change
 from imi_monitor.model.run import RunVerdict
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.sources.files import change_coalescer
@@ -39,7 +40,7 @@ SHOWN = "/home/ada/code/ws"  # in place of the real folder, which has as many ch
 _OPENED = timedelta(hours=2)
 _TURNS = "012" * 11 + "22"  # whose step is next: half an hour of work, ever faster, until two seconds ago
 
-_WRITTEN = "2026-11-19T12:00:00+00:00"  # in place of the file system's times, which are those of the day of the test
+_WRITTEN = "2026-01-27T12:00:00+00:00"  # in place of the file system's times, which are those of the day of the test
 _TURN_BEGINS = 6  # steps before the end
 
 
@@ -170,8 +171,16 @@ async def _lived(world: DemoWorld, clock: _Clock) -> Snapshot:
         live.refresh()
         await _calm(live)
         shown = live.snapshot
-        earlier = (replace(one, at=min(one.at, _WRITTEN)) for one in shown.earlier)
-        return replace(shown, earlier=tuple(earlier))
+        earlier = (_long_ago(one) for one in shown.earlier)
+        trees = (
+            replace(tree, last_change=tree.last_change and _long_ago(tree.last_change)) for tree in shown.worktrees
+        )
+        return replace(shown, earlier=tuple(earlier), worktrees=tuple(trees))
+
+
+def _long_ago(change: Change) -> Change:
+    """The change at a time before all others where its time is that of a file, and so of the real clock."""
+    return replace(change, at=_WRITTEN) if change.guessed else change
 
 
 def _keep_turn(world: DemoWorld) -> None:

@@ -181,7 +181,6 @@ VIEWS_OF_GIT = {
     "view-trash": ("K",),
     "view-events": ("t",),
     "view-milestones": ("comma",),
-    "view-jobs": ("J",),
     "view-compare": ("equals_sign",),
 }
 """The views over it."""

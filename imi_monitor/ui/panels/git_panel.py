@@ -22,7 +22,7 @@ from imi_monitor.ui.panels.panel import FRAME, Identity, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
 
 _HEAD_LINES = 4  # beside the files, an operation or one collision included
-_MOST_FILES = 12  # files, and further collisions, that the panel is made for
+_MOST_FILES, _MOST_FURTHER = 12, 3  # files, and further collisions, that the panel is made for
 
 
 _NO_FILES = ListRow("no files", (Content.styled("no file in its run folder yet", cells.MUTED),))
@@ -39,7 +39,7 @@ class GitPanel(Panel):
 
     def lines_needed(self, snapshot: Snapshot, width: int) -> int:
         hits = Counter(key for one in snapshot.collisions for key in (one.left, one.right))
-        states = ((tree.git, max(0, hits[tree.key] - 1)) for tree in snapshot.worktrees)
+        states = ((tree.git, min(_MOST_FURTHER, max(0, hits[tree.key] - 1))) for tree in snapshot.worktrees)
         files = max((git.uncommitted + further for git, further in states if git is not None), default=0)
         of_runs = max((1 + len(one.files) for one in (*snapshot.runs, *snapshot.watched)), default=0)
         return FRAME + _HEAD_LINES + max(1, min(max(files, of_runs), _MOST_FILES))
