@@ -70,6 +70,19 @@ def test_a_new_session_begins_with_the_checkpoint_where_the_old_one_is_lost(worl
     assert f"- {world.tree.path}/made.txt (changed since)" in prompt and "Uncommitted now:\n- made.txt" in prompt
 
 
+def test_a_transcript_without_a_message_is_no_session(world: RunWorld, own_home: Path) -> None:
+    # S2.22
+    run = world.start("fix it")
+    old = world.wait(run, "idle")
+    world.imi("stop", run)
+    world.wait(run, "completed")
+    (transcript,) = (own_home / ".claude" / "projects").rglob("*.jsonl")
+    transcript.write_text('{"type":"mode","mode":"normal"}\n')  # as Claude leaves it that is killed early
+    ran = world.imi("resume", run, "--json")
+    assert ran.data["session"] != old["session"] and "claude has no record of it" in ran.out + ran.err
+    assert "Its task:\nfix it" in world.folder(ran.data["id"]).prompt()
+
+
 @pytest.mark.parametrize(("program", "sessions"), [("codex", ".codex/fake"), ("gemini", ".acp-fake")])
 def test_a_new_session_begins_with_the_checkpoint_where_the_program_refuses_the_old_one(
     world: RunWorld, own_home: Path, tmp_path: Path, program: str, sessions: str

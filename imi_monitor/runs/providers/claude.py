@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 
 from imi_monitor.fast import json_writer
@@ -42,6 +43,7 @@ _LOGINS = (
     "CLAUDE_CODE_USE_FOUNDRY",
 )
 _QUESTION = "AskUserQuestion"
+_MESSAGE = re.compile(rb'"type": ?"(user|assistant)"')
 _SETTINGS = "settings.json"
 _ASKS = "PermissionRequest"
 _ANSWER_SECONDS = 7 * 86_400
@@ -129,13 +131,21 @@ class ClaudeProvider:
 
 
 def has_transcript(session: str) -> bool:
-    """Whether Claude has a conversation of this id, in any folder."""
+    """Whether Claude has a conversation of this id, in any folder: one killed early leaves a file without a message."""
     projects = os.path.join(_config_folder(), "projects")
     try:
         folders = os.listdir(projects)
     except OSError:
         return False
-    return any(os.path.isfile(os.path.join(projects, one, f"{session}.jsonl")) for one in folders)
+    return any(_has_message(os.path.join(projects, one, f"{session}.jsonl")) for one in folders)
+
+
+def _has_message(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return any(_MESSAGE.search(line) for line in file)
+    except OSError:
+        return False
 
 
 def _refuse_untrusted(cwd: str) -> None:
