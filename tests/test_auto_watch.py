@@ -139,6 +139,8 @@ def test_sessions_jobs_and_registered_agents_are_rows(repo: Repo, tmp_path: Path
         process.kill()
         process.wait(LIMIT)
         await until(lambda: CRASHED in {one.status for one in rows[-1]})  # without a change of a file
+        seen = len(rows)
+        await until(lambda: len(rows) > seen)  # what was read before is recorded
 
     try:
         asyncio.run(watch(play))
