@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from imi_monitor.model import times
 from imi_monitor.model.session_record import stored_text
 from imi_monitor.runs import launch_folder, providers
 from tests.mux.zellij_kit import servers
@@ -113,7 +114,7 @@ class KilledProgram(StartedProgram):
         way = "task" if self.way == "task" else "window"
         reader, position, messages = providers.by_name(self.cli).reader(way), 0, list[str | None]()
         for line in Path(launch_folder.folder_of(run).file("out")).read_bytes().splitlines(keepends=True):
-            reader.add(line.rstrip(b"\n"), position)
+            reader.add(line.rstrip(b"\n"), position, times.stamp())
             position += len(line)
             messages += [stored_text(one.text) for one in reader.take_events() if one.kind == "message"]
         kept = recorded(run)
