@@ -35,4 +35,6 @@ def keep_last(git: Git, key: Key, given_names: Callable[[Sequence[Agent]], Mappi
     def recorded() -> TurnFiles:
         return turn_records.read_files(agent.cli, agent.session, agent.cwd, began)
 
-    return turn_start.keep_turn(git, agent.id, agent.name, began, recorded=recorded)
+    before = turn_start.read(git.admin_dir)
+    earlier = before.began_at if before is not None and before.rebuilt else None  # by the same records: exact
+    return turn_start.keep_turn(git, agent.id, agent.name, began, earlier, recorded)
