@@ -196,7 +196,7 @@ VIEWS_OF_TEAM = {"team-{}": ("slash", *"host:host-07", "enter"), "view-hosts-{}"
 
 
 def stops_of_team(width: int) -> list[str]:
-    """At 140 without the home screen: there the height of its Git panel depends on the row that was selected before the filter."""
+    """At 140 without the home screen, where the height of its Git panel depends on the row that was selected before."""
     return [stop for stop in VIEWS_OF_TEAM if width != 140 or stop.startswith("view-")]
 
 
