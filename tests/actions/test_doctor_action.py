@@ -74,7 +74,14 @@ def test_doctor_creates_no_registry(tmp_path: Path) -> None:
     before = tree_hash(tmp_path)
     ran = imi("doctor")
     assert ran.code == 0 and "none yet at" in ran.out
-    assert tree_hash(tmp_path) == before
+    assert _without_caches(tree_hash(tmp_path)) == before
+
+
+def _without_caches(tree: dict[str, str]) -> dict[str, str]:
+    """Without the folder that a real Zellij makes when it is asked for its version."""
+    return {
+        name: value for name, value in tree.items() if name != "home/.cache" and not name.startswith("home/.cache/")
+    }
 
 
 def test_doctor_summarises_the_registry(path: str) -> None:
