@@ -252,6 +252,10 @@ def main(path: str, words: list[str]) -> int:
         from imi_monitor.runs.screen_bridge import ScreenBridge
 
         kind = ScreenBridge
+    elif plan["kind"] == "aider":
+        from imi_monitor.runs.aider_bridge import AiderBridge
+
+        kind = AiderBridge
     bridge = kind(folder, plan, words)
 
     def stop(number: int, frame: object) -> None:

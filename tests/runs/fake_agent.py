@@ -622,8 +622,13 @@ class FakeAcp(FakeAgent):
         return message.get("method") == "session/cancel"
 
 
-def _with_screen(name: str, words: list[str]) -> Any:
-    """The program with a screen and a server that these arguments start; None for one on its standard streams."""
+def _of_other_module(name: str, words: list[str]) -> Any:
+    """The program of another module that these arguments start; None for one on its standard streams."""
+    if name == "aider":
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+        from tests.runs import fake_aider
+
+        return fake_aider.FakeAider(words)
     if not {"--listen", "--remote", "--port", "--session-id", "--resume"} & set(words) or name == "claude":
         return None
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -645,5 +650,5 @@ if __name__ == "__main__":
         print(said)
         sys.exit(said.startswith("Not"))
     programs = {"claude": FakeClaude if "-p" in sys.argv else FakeClaudeWindow, "codex": FakeCodex}
-    made = _with_screen(sys.argv[1], sys.argv[2:]) or programs.get(sys.argv[1], FakeAcp)(sys.argv[2:])
+    made = _of_other_module(sys.argv[1], sys.argv[2:]) or programs.get(sys.argv[1], FakeAcp)(sys.argv[2:])
     made.serve()

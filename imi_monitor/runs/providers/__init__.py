@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.runs.provider import Provider
 
-NAMES = ("claude", "codex", "gemini", "opencode", "copilot")
-_OWN_MODULE = ("claude", "codex", "opencode")  # all others speak the Agent Client Protocol
+NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "aider")
+_OWN_MODULE = ("claude", "codex", "opencode", "aider")  # all others speak the Agent Client Protocol
 
 
 def by_name(name: str) -> Provider:

@@ -114,10 +114,8 @@ class ChatHistory:
 
     def _add_line(self, line: bytes, prompt_times: Mapping[str, str], at: str | None) -> None:
         if line.startswith(CHAT_START):
-            self._reducer = AiderReducer(
-                self.root, line.removeprefix(CHAT_START).decode("utf-8", "replace").strip()[:40]
-            )
-            self.session = _chat_id(self.path, self._reducer.started)
+            self._reducer = AiderReducer(self.root, _started(line))
+            self.session = chat_id(self.path, line)
             self._lines, self._turn_at = 0, None
             began = self._reducer.started_at or fields.at(self.modified_at)
             self._events.append(AgentEvent("started", f"{self.session}:started", began))
@@ -164,21 +162,18 @@ class ChatHistory:
         )
 
     def _facts(self, reducer: AiderReducer) -> SessionFacts:
-        tokens = reducer.tokens
-        sent = tokens.get("sent")
-        return replace(
-            reducer.known_facts(None),
-            ended_at=fields.at(self.modified_at) if reducer.left else None,
-            turn_at=self._turn_at,
-            tokens_in=None if sent is None else max(0, sent - tokens.get("cache hit", 0)),
-            tokens_out=tokens.get("received"),
-            tokens_cached=tokens.get("cache hit"),
-        )
+        ended = fields.at(self.modified_at) if reducer.left else None
+        return replace(reducer.facts(), ended_at=ended, turn_at=self._turn_at)
 
 
-def _chat_id(path: str, started: str) -> str:
+def chat_id(path: str, line: bytes) -> str:
+    """The id of the chat in this file that begins with this line."""
     place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
-    return f"{place}-{''.join(each for each in started if each.isdigit())}"
+    return f"{place}-{''.join(each for each in _started(line) if each.isdigit())}"
+
+
+def _started(line: bytes) -> str:
+    return line.removeprefix(CHAT_START).decode("utf-8", "replace").strip()[:40]
 
 
 def _given_histories(processes: Sequence[AgentProcess], context: ReadContext) -> dict[str, str]:

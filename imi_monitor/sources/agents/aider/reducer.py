@@ -23,6 +23,7 @@ from imi_monitor.model.agent import (
     WAITING,
     AgentEvent,
     Evidence,
+    SessionFacts,
     ToolCall,
 )
 from imi_monitor.sources.agents import fields
@@ -45,6 +46,7 @@ _RETRY = re.compile(r"^Retrying in [\d.]+ seconds")
 _ERROR = re.compile(
     r"^(litellm\.\w+|Traceback \(most recent call last\)|Unable to commit: |Exception while updating files)"
 )
+_PROBLEMS = "# Fix any errors below, if possible."  # of a linter; its words follow, then a question
 _LIMITS = ("has hit a token limit!", "reflections allowed, stopping.")
 _MAYBE = frozenset({WAITING})
 _ANYTHING = frozenset({WAITING, RUNNING})
@@ -75,6 +77,7 @@ class AiderReducer(SessionReducer):
         self.last = LastLine("started", "the chat has begun", NOTHING_ASKED)
         self._reply: list[str] = []
         self._in_prompt = False
+        self._in_problems = False
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
@@ -102,6 +105,19 @@ class AiderReducer(SessionReducer):
         says = f".aider.chat.history.md: {self.last.says}"
         return Evidence("transcript", state, at, says, detail or self.last.detail, self.last.tool, or_else=or_else)
 
+    def facts(self) -> SessionFacts:
+        sent = self.tokens.get("sent")
+        return replace(
+            self.known_facts(None),
+            tokens_in=None if sent is None else max(0, sent - self.tokens.get("cache hit", 0)),
+            tokens_out=self.tokens.get("received"),
+            tokens_cached=self.tokens.get("cache hit"),
+        )
+
+    def end(self, key: str, at: str) -> Iterator[AgentEvent]:
+        """Nothing follows: a reply without a report of its tokens was whole."""
+        yield from self._reply_ends(key, at)
+
     # -- lines --------------------------------------------------------------------------------------------------------
 
     def add(self, raw: bytes, key: str, at: str) -> Iterator[AgentEvent]:
@@ -124,7 +140,7 @@ class AiderReducer(SessionReducer):
             self.prompt = f"{self.prompt}\n{text}"[: fields.MOST_TEXT]
             return
         yield from self._reply_ends(key, at)
-        self._in_prompt = True
+        self._in_prompt, self._in_problems = True, False
         command = text.split(" ", 1)[0] if text[:1] in ("/", "!") else None
         self.left = command in _QUITS
         if command is not None and not text.startswith(_WORKING):
@@ -147,6 +163,9 @@ class AiderReducer(SessionReducer):
 
     def _own_line(self, text: str, key: str, at: str) -> Iterator[AgentEvent]:
         """A line of aider itself."""
+        if self._in_problems and not _QUESTION.search(text):
+            return
+        self._in_problems = text == _PROBLEMS
         if text.startswith("Tokens: "):
             self._tokens(text)
             self.last = LastLine("report", "the reply was whole")
