@@ -62,6 +62,7 @@ class Provider(Protocol):
     has_window: bool
     reports_cost: bool  # in money
     interrupt_presses: int  # of escape, in a window that takes no messages
+    ends_with_turn: bool  # without a terminal it takes one prompt
 
     def login_question(self) -> tuple[str, ...]:
         """Its own command that says whether its user is logged in; empty if it has none, or there are signs of a login."""

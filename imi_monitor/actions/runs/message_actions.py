@@ -135,11 +135,13 @@ class InterruptAction(Action):
         if row.way == WINDOW:
             window_input.interrupt(row, _read(row))
             return Outcome([f"interrupted {row.short} in its window"], {"run": row.id})
-        messages = providers.by_name(row.program).interrupt(_read(row))
+        provider = providers.by_name(row.program)
+        messages = provider.interrupt(_read(row))
         if not messages:
             raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")
         launch_folder.folder_of(row.id).send(messages)
-        return Outcome([f"interrupted {row.short}; `imi say {row.short} TEXT` goes on"], {"run": row.id})
+        next_turn = f"imi resume {row.short}" if provider.ends_with_turn else f"imi say {row.short} TEXT"
+        return Outcome([f"interrupted {row.short}; `{next_turn}` goes on"], {"run": row.id})
 
 
 def answers(context: Context, run: str, ask: str) -> tuple[KeyChoice, ...]:

@@ -85,6 +85,7 @@ def make(name: str) -> AcpProvider:
 
 class AcpProvider:
     reports_cost = False
+    ends_with_turn = False
 
     def __init__(self, name: str, program: AcpProgram) -> None:
         self.name = name

@@ -47,6 +47,7 @@ class AiderProvider:
     has_window = False
     reports_cost = False  # only of models whose price it knows
     interrupt_presses = 1
+    ends_with_turn = True
 
     def login_question(self) -> tuple[str, ...]:
         return ()  # it has no login; its history says that it has no key

@@ -73,6 +73,7 @@ class ClaudeProvider:
     has_window = True
     interrupt_presses = 1
     reports_cost = True
+    ends_with_turn = False
 
     def login_question(self) -> tuple[str, ...]:
         known = any(os.environ.get(name) for name in _LOGINS) or os.path.exists(f"{_config_folder()}/.credentials.json")

@@ -38,6 +38,7 @@ class CodexProvider:
     has_window = True
     interrupt_presses = 1
     reports_cost = False
+    ends_with_turn = False
 
     def login_question(self) -> tuple[str, ...]:
         home = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")

@@ -99,6 +99,18 @@ def test_read_from_the_middle_it_is_the_same(place: Place, name: str) -> None:
         assert (fresh.facts.tokens_in, fresh.facts.files) == (followed.facts.tokens_in, followed.facts.files)
 
 
+def test_what_a_linter_says_is_no_failure_of_aider(place: Place) -> None:
+    place.put(
+        "\n# aider chat started at 2026-11-18 08:04:59\n\n\n#### please  \n\nI do.\n\n> Applied edit to a.py  \n>  \n"
+    )
+    place.put("> # Fix any errors below, if possible.  \n>  \n> Traceback (most recent call last):  \n> ^C  \n")
+    (one,) = place.seen()
+    assert not {"failed", "cancelled"} & {event.kind for event in one.events}
+    assert truth(one, place.at + 1).state == RUNNING
+    place.put("> Attempt to fix lint errors? (Y)es/(N)o [Yes]: y  \n\nDone.\n\n> litellm.APIError: no  \n")
+    assert truth(place.seen()[0], place.at + 1).state == FAILED
+
+
 def test_a_torn_last_line_waits(place: Place) -> None:
     place.put("\n# aider chat started at 2026-11-18 08:04:59\n\n")
     for byte in "\n#### please greet  ":
