@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from imi_monitor.model import attention, state_words, usage_limit
 from imi_monitor.model.agent import COMPLETED, GUESS, WAITING, WORKING, Agent
 from imi_monitor.model.event_text import concerns, data_of, sentence
-from imi_monitor.model.run import shown_name
+from imi_monitor.model.run import workspace_name
 from imi_monitor.model.snapshot import Collision, Key, RegistryEvent, Snapshot
 from imi_monitor.model.team_rows import home_of_agent
 from imi_monitor.model.text import count, safe
@@ -187,7 +187,7 @@ def _collided(before: Snapshot, after: Snapshot) -> list[Alert]:
 def _place(key: Key, snapshot: Snapshot) -> str:
     """The worktree's name, with the home in front of it if it is another one."""
     host = "" if key.host == snapshot.host else f"{safe(key.host, 40)}:"
-    return host + safe(key.worktree if key.repo else shown_name(key.worktree), 60)
+    return host + safe(workspace_name(key.repo, key.worktree), 60)
 
 
 def _files(one: Collision) -> str:

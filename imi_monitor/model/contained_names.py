@@ -6,10 +6,21 @@ from imi_monitor.model.errors import UsageError
 from imi_monitor.model.text import safe
 
 DEFAULT = "default"
-HOME, RUNS_HOME = "~contained", "~runs"  # in place of a repository: workspaces outside of git belong to none
-HOMES = (HOME, RUNS_HOME)
+# in place of a repository: workspaces outside of git belong to none
+HOME, RUNS_HOME, WATCHED_HOME = "~contained", "~runs", "~watched"
+HOMES = (HOME, RUNS_HOME, WATCHED_HOME)
 REGISTRY_FILE = "workspace_metadata.json"
 _LONGEST = 200  # bytes; a temporary name is a little longer
+
+
+def in_git(repo: str) -> bool:
+    """Whether what has this in its key belongs to a repository: a worktree does, other workspaces do not."""
+    return repo not in HOMES
+
+
+def shown_repository(repo: str) -> str:
+    """The name in the registry as a person reads it: what is in no repository is `contained`, `runs` or `watched`."""
+    return repo if in_git(repo) else repo.removeprefix("~")
 
 
 def check_file(name: str) -> str:

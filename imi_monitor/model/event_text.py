@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from imi_monitor.model import state_words, times, usage_limit
+from imi_monitor.model.contained_names import in_git
 from imi_monitor.model.names import OURS
+from imi_monitor.model.run import workspace_name
 from imi_monitor.model.snapshot import RegistryEvent
 from imi_monitor.model.text import count, safe
 
@@ -152,15 +154,19 @@ def with_other_homes(own: Sequence[ShownEvent], others: Sequence[ShownEvent]) ->
 
 def concerns(event: RegistryEvent, repositories: Sequence[str]) -> bool:
     """Return whether it is about one of the repositories, or about the registry itself."""
-    return event.repo in repositories or (event.repo is None and not event.type.startswith("session."))
+    if event.repo is None:
+        return not event.type.startswith("session.")
+    return event.repo in repositories or not in_git(event.repo)
 
 
 def sentence(event: RegistryEvent, *, repository: str = "") -> EventSentence:
     """Return the event as a sentence; `repository` stands in front of the worktree's name."""
-    where = "/".join(safe(part, 60) for part in (repository, event.worktree) if part)
+    repo = event.repo or ""
+    name = workspace_name(repo, event.worktree) if event.worktree else ""
+    where = "/".join(safe(part, 60) for part in (repository if in_git(repo) else "", name) if part)
     if event.host is not None and where:
         where = f"{safe(event.host, 40)}:{where}"
-    fields = _EventFields(event, where or safe(event.repo or "", 60), data_of(event))
+    fields = _EventFields(event, where or safe(repo, 60), data_of(event))
     made = _SENTENCES.get(event.type, _any)(fields)
     return EventSentence(made.subject, made.verb, safe(made.rest, 2 * _LONGEST).rstrip())
 

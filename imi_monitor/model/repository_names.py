@@ -6,7 +6,8 @@ import os
 from collections import Counter
 
 from imi_monitor.fast.frozen_dataclass import dataclass
-from imi_monitor.model.run import shown_name
+from imi_monitor.model.contained_names import in_git, shown_repository
+from imi_monitor.model.run import workspace_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,24 +29,25 @@ class RepositoryNames:
         return len(self.pairs) > 1
 
     def shown(self, repo: str) -> str:
+        if not in_git(repo):
+            return shown_repository(repo)
         return next((shown for name, shown in self.pairs if name == repo), repo)
 
     def prefix(self, repo: str | None) -> str:
         """The name shown where there are several repositories, else nothing."""
-        return self.shown(repo) if repo is not None and self.several else ""
+        return self.shown(repo) if repo is not None and self.several and in_git(repo) else ""
 
     def worktree(self, key: Key) -> str:
         """`shop/feat-x` where several repositories are shown, else `feat-x`; of another home `build-1:feat-x`.
 
-        A run without a worktree is `run 1b2c3d4e`, a watched one has its own name.
+        A run without a worktree is `run 1b2c3d4e`; a watched one and a contained workspace have their own names.
         """
         host = f"{key.host}:" if self.here and key.host != self.here else ""
         return host + self.without_host(key)
 
     def without_host(self, key: Key) -> str:
-        if not key.repo:
-            return shown_name(key.worktree)
-        return f"{self.shown(key.repo)}/{key.worktree}" if self.several else key.worktree
+        front = self.prefix(key.repo)
+        return f"{front}/{key.worktree}" if front else workspace_name(key.repo, key.worktree)
 
 
 def of_snapshot(snapshot: Snapshot) -> RepositoryNames:

@@ -7,6 +7,7 @@ from typing import Final
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import state_words
 from imi_monitor.model.agent import FAILED, RESTING, UNKNOWN, WAITING, WORKING
+from imi_monitor.model.contained_names import HOME, in_git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,6 +137,11 @@ def began_anew(why: str | None) -> str:
 def shown_name(name: str) -> str:
     """What a row that is a run is called: `run 1b2c3d4e` by the short id, a watched one by its own name."""
     return f"run {name}" if len(name) == SHORT and _ID.issuperset(name) else name
+
+
+def workspace_name(repo: str, name: str) -> str:
+    """What a worktree, a contained workspace or a run folder is called: `feat-x`, `default`, `run 1b2c3d4e`."""
+    return name if in_git(repo) or repo == HOME else shown_name(name)
 
 
 def shown_state(status: str, state: str | None, silent: float | None, *, limited: bool = False) -> str:

@@ -138,7 +138,7 @@ class Intent:
 class Worktree:
     """One worktree: what git's admin files and the registry say, and its git state.
 
-    In the dashboard's list also a run that has no worktree: its folder, and `run`; git knows nothing of it.
+    In the dashboard's list also a workspace that is no worktree: of a run, contained or watched; git knows nothing of it.
     """
 
     key: Key
@@ -159,19 +159,22 @@ class Worktree:
     activity: tuple[tuple[int, int], ...] = ()
     pull: PullRequest | None = None  # as the forge listed it last
     intent: Intent | None = None
-    run: Run | None = None  # the run that this row is, if it is no worktree
+    run: Run | None = None  # the run in it, the most urgent one, if it is no worktree
 
     @property
     def typed_name(self) -> str:
         """The name by which commands take it: HOST:NAME for one of another home, which has no path here."""
-        return self.key.worktree if self.path else f"{self.key.host}:{self.key.worktree}"
+        return self.own_name if self.path else f"{self.key.host}:{self.key.worktree}"
+
+    @property
+    def own_name(self) -> str:
+        """The name by which commands take it on its own machine: the run's where it is no worktree."""
+        return self.key.worktree if self.run is None else self.run.short
 
     @property
     def owner(self) -> str:
-        if self.run is not None:
-            return self.run.agent
         if self.claim is None:
-            return UNCLAIMED
+            return UNCLAIMED if self.run is None else self.run.agent
         return "?" if self.claim.state == UNKNOWN_CLAIM else self.claim.agent
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from imi_monitor.model.contained_names import REGISTRY_FILE
-from imi_monitor.model.run_rows import NO_REPOSITORY
+from imi_monitor.model.run_rows import workspace_key
 from imi_monitor.sources.files.change_coalescer import ChangeCoalescer
 from imi_monitor.sources.files.checkout import Checkout
 from imi_monitor.sources.files.ignore_rules import IgnoreRules
@@ -145,9 +145,9 @@ class WorkspaceSink(_RootSink):
         super().__init__(source, root)
         self._is_flat = one.workspace is not None
         self.path = one.workspace or one.folder
-        self.about = (one.short, None if shared else one.agent)
-        name, by = self.about
-        self.coalescer = ChangeCoalescer(self.path, NO_REPOSITORY, name, self._is_hidden, lambda _path: False, by=by)
+        key, by = workspace_key("", one), None if shared else one.agent
+        self.about = (key.worktree, by)
+        self.coalescer = ChangeCoalescer(self.path, key.repo, key.worktree, self._is_hidden, lambda _path: False, by=by)
 
     def _is_hidden(self, path: str) -> bool:
         first, _, rest = path.partition(os.sep)

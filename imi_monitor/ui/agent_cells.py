@@ -173,9 +173,7 @@ def owner_text(tree: Worktree, agents: Sequence[Agent], width: int = 1000) -> st
 
 def _owner_names(tree: Worktree, here: Sequence[Agent], width: int) -> str:
     if tree.run is not None:
-        agent = safe(tree.run.agent)
-        both = f"{safe(tree.claim.agent)}, {agent}" if tree.claim is not None else agent
-        return both if columns.cell_width(both) <= width or tree.claim is None else safe(tree.claim.agent)
+        return _workspace_names(tree, tree.run.agent, {one.name for one in here}, width)
     if not here:
         return safe(tree.owner)
     others = len(here) - 1
@@ -189,6 +187,22 @@ def _owner_names(tree: Worktree, here: Sequence[Agent], width: int) -> str:
         names = [f"{name}, unclaimed", f"({name})"]
     more = f" +{others}" if others else ""
     return next((one + more for one in names if columns.cell_width(one + more) <= width), names[-1] + more)
+
+
+def _workspace_names(tree: Worktree, agent: str, here: set[str], width: int) -> str:
+    """The claim's owner and the agent of a workspace that is no worktree, and how many others; the owner alone where both do
+    not fit, cut where it does not fit either."""
+    owner = tree.claim.agent if tree.claim is not None else agent
+    if owner != agent:
+        text = _with_others(f"{safe(owner)}, {safe(agent)}", here - {owner, agent})
+        if columns.cell_width(text) <= width:
+            return text
+    others = _with_others("", here - {owner})
+    return columns.clip_middle(safe(owner), max(1, width - len(others))) + others if others else safe(owner)
+
+
+def _with_others(text: str, others: set[str]) -> str:
+    return f"{text} +{len(others)}" if others else text
 
 
 def worktree_glyph(tree: Worktree, agents: Sequence[Agent]) -> Content:

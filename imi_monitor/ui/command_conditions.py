@@ -31,6 +31,7 @@ _FOR_RUNS = (
     "seen",
     "claim",
     "release",
+    "history",
 )
 """Commands that take a run without a worktree, beside those about its agent."""
 
@@ -104,7 +105,7 @@ def _delivery(_facts: SnapshotFacts, tree: Worktree) -> str:
 
 
 def _run_name(tree: Worktree) -> str:
-    return f"run {_name(tree)}"
+    return f"run {safe(tree.own_name)}"
 
 
 def _unseen(facts: SnapshotFacts, _tree: Worktree) -> str:

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from imi_monitor.model import attention
 from imi_monitor.model.agent import WORKING, Agent
 from imi_monitor.model.agent_walls import WALLED
+from imi_monitor.model.contained_names import in_git
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.state_words import DEAD, INTRUDES, MEANINGS, WORKS
 from imi_monitor.model.state_words import SYNONYMS as OLD_WORDS
@@ -106,7 +107,7 @@ class WorktreeFilter:
         if colon and head == "type":
             return lambda facts, tree: tree.type.startswith(wanted)
         if colon and head == "repo":
-            return lambda facts, tree: wanted in f"{tree.key.repo}\n{facts.names.shown(tree.key.repo)}".lower()
+            return lambda facts, tree: wanted in _repository(facts, tree).lower()
         if colon and head == "host":
             return lambda facts, tree: wanted in (facts.host_of(tree) or tree.key.host).lower()
         state = SYNONYMS.get(wanted, wanted)
@@ -128,9 +129,17 @@ def _intrudes(agent: Agent) -> bool:
     return agent.intruder and not attention.has_ended(agent)
 
 
+def _repository(facts: SnapshotFacts, tree: Worktree) -> str:
+    """The repository's name in the registry and the one shown; nothing for what is in none."""
+    repo = tree.key.repo
+    return f"{repo}\n{facts.names.shown(repo)}" if in_git(repo) else ""
+
+
 def _name_contains(facts: SnapshotFacts, tree: Worktree, word: str) -> bool:
-    shown = facts.names.shown(tree.key.repo)
-    return contains(f"{tree.key.repo} {shown}/{tree.key.worktree} {tree.branch or ''}", word)
+    repo = tree.key.repo
+    if not in_git(repo):
+        return contains(f"{facts.names.without_host(tree.key)} {tree.own_name}", word)
+    return contains(f"{repo} {facts.names.shown(repo)}/{tree.key.worktree} {tree.branch or ''}", word)
 
 
 def _resembles(facts: SnapshotFacts, tree: Worktree, word: str) -> bool:
@@ -161,6 +170,7 @@ def _agent_has(agent: Agent, word: str) -> bool:
     if word.startswith("is:"):
         state = word[3:].lower()
         return attention.word(agent).startswith(OLD_WORDS.get(state, state))
-    where = f"{agent.key.repo}/{agent.key.worktree}" if agent.key else ""
+    key = agent.key
+    where = "" if key is None else f"{key.repo}/{key.worktree}" if in_git(key.repo) else key.worktree
     activity = f"{agent.truth.detail or ''} {agent.truth.tool or ''} {agent.facts.title or ''}"
     return contains(f"{agent.name} {agent.cli} {where} {agent.facts.model or ''} {activity}", word)

@@ -83,6 +83,7 @@ def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     trees, agents = [tree for tree in facts.snapshot.worktrees if tree.run is None], facts.standings
     alone = [tree.run for tree in facts.snapshot.worktrees if tree.run is not None]
     watched = sum(one.origin is not None for one in alone)
+    started = sum(one.key is None for one in facts.snapshot.runs)  # several can share a row
     states = [facts.claim_state(tree) for tree in trees]
     collisions = sum(bool(one.conflicts) for one in facts.snapshot.collisions)
     dead = agents[DEAD] + sum(
@@ -98,7 +99,7 @@ def _counts(facts: SnapshotFacts) -> list[tuple[str, str, str]]:
     told = [
         (len(trees), count(len(trees), "worktree"), "", ""),
         (homes, f"{homes} hosts", "", ""),
-        (len(alone) - watched, count(len(alone) - watched, "run"), "", "type:run"),
+        (started, count(started, "run"), "", "type:run"),
         (watched, f"{watched} watched", "", "type:watched"),
         (agents[ASKS], counted(agents[ASKS], ASKS), "$agent-asks bold", "is:asks"),
         (agents[INTRUDES], counted(agents[INTRUDES], INTRUDES), "$agent-intrudes bold", "is:intrudes"),

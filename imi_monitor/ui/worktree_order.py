@@ -7,6 +7,7 @@ from typing import Any
 
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import attention
+from imi_monitor.model.contained_names import in_git
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.state_words import UNCLAIMED
 from imi_monitor.ui.snapshot_facts import SnapshotFacts
@@ -64,6 +65,14 @@ def _unread(facts: SnapshotFacts, tree: Worktree) -> int:
     return 1 if found is None or found.unread is None else -found.unread
 
 
+def _repository(tree: Worktree) -> str:
+    return tree.key.repo if in_git(tree.key.repo) else ""
+
+
+def _name(tree: Worktree) -> tuple[str, str]:
+    return _repository(tree), tree.key.worktree.lower()
+
+
 SORTS: dict[str, tuple[str, Rank]] = {
     "attention": ("what needs you first", _attention),
     "name": ("by name", lambda facts, tree: 0),
@@ -77,7 +86,7 @@ SORTS: dict[str, tuple[str, Rank]] = {
 }
 GROUPS: dict[str, tuple[str, Callable[[Worktree], str]]] = {
     "none": ("one list", lambda tree: ""),
-    "repository": ("by repository", lambda tree: tree.key.repo or RUNS),
+    "repository": ("by repository", lambda tree: _repository(tree) or RUNS),
     "type": ("by type", lambda tree: tree.type or "other"),
     "owner": ("by owner", lambda tree: tree.owner),
     "host": ("by the team's host", lambda tree: tree.key.host),
@@ -100,8 +109,8 @@ class WorktreeOrder:
     def sorted(self, facts: SnapshotFacts, trees: Sequence[Worktree]) -> list[Worktree]:
         rank = SORTS[self.sort][1]
         if not self.backwards:
-            return sorted(trees, key=lambda tree: (rank(facts, tree), tree.key.repo, tree.key.worktree.lower()))
-        named = sorted(trees, key=lambda tree: (tree.key.repo, tree.key.worktree.lower()), reverse=self.sort == "name")
+            return sorted(trees, key=lambda tree: (rank(facts, tree), *_name(tree)))
+        named = sorted(trees, key=_name, reverse=self.sort == "name")
         return sorted(named, key=lambda tree: rank(facts, tree), reverse=True)
 
     def arranged(

@@ -11,9 +11,10 @@ from imi_monitor.model import agent_text, attention, snapshot_json
 from imi_monitor.model.agent import Agent, ToolCall
 from imi_monitor.model.agent_text import waits_for
 from imi_monitor.model.change import Change
-from imi_monitor.model.run import Run
+from imi_monitor.model.run import Run, WantedDelivery
 from imi_monitor.model.run_agents import RunAgents
-from imi_monitor.model.run_rows import RunRows
+from imi_monitor.model.run_rows import RunRows, with_claims
+from imi_monitor.model.snapshot import ClaimState, Key
 from tests.ui import sample_agents, sample_runs, sample_snapshots
 
 
@@ -31,15 +32,43 @@ def seen(one: Run, state: str, **other: object) -> Agent:
     return replace(made, pid=one.pid, pid_started=one.pid_started, **other)  # type: ignore[arg-type]
 
 
-def test_the_last_change_in_a_workspace_stands_in_the_row_of_each_run_there() -> None:
-    flat = "/tmp/denker_workspace/default"
-    first, second = (replace(one, key=None, workspace=flat) for one in (sample_runs.ASKS, sample_runs.QUEUED))
-    world, rows = sample_runs.with_runs(sample_snapshots.busy(), first, second, sample_runs.DONE), RunRows()
-    change = Change("", first.short, "modified", "a.md", "2026-01-27T14:02:00+00:00")
-    before = {tree.key.worktree: tree for tree in rows.merge(world).worktrees}
-    merged = {tree.key.worktree: tree for tree in rows.merge(replace(world, changes=(change,))).worktrees}
-    assert merged[first.short].last_change is change and merged[second.short].last_change is change
-    assert merged[sample_runs.DONE.short] is before[sample_runs.DONE.short], "it did not change"
+def test_agents_that_share_a_contained_workspace_share_its_row_which_has_the_key_of_its_claim() -> None:
+    world, rows = sample_runs.shared(), RunRows()
+    change = Change("~contained", "default", "modified", "a.md", "2026-01-27T14:02:00+00:00")
+    before = {tree.key: tree for tree in rows.merge(world).worktrees}
+    merged = rows.merge(replace(world, changes=(change,)))
+    found = {tree.key: tree for tree in merged.worktrees if tree.run is not None}
+    key, alone = (Key(world.host, *rest) for rest in (("~contained", "default"), ("~runs", sample_runs.DONE.short)))
+    assert set(found) == {key, alone}
+    assert found[key].last_change is change and found[key].type == "contained"
+    assert found[key].run is not None and found[key].run.id == sample_runs.ASKS.id, "the one that asks"
+    assert {agent.name for agent in merged.agents_in(key)} == {sample_runs.ASKS.agent, sample_runs.QUEUED.agent}
+    assert found[alone] is before[alone], "it did not change"
+
+
+def test_a_row_is_about_the_run_that_a_person_has_to_see() -> None:
+    flat = {"key": None, "workspace": "/tmp/denker_workspace/default"}
+    waits = (WantedDelivery("a.md", "/srv/a.md", waits=True),)
+    over, works, asks = (replace(one, **flat) for one in (sample_runs.DONE, sample_runs.WORKS, sample_runs.ASKS))
+
+    def shown(*runs: Run) -> str:
+        rows = RunRows().merge(sample_runs.with_runs(sample_snapshots.busy(), *runs)).worktrees
+        [row] = [tree for tree in rows if tree.run is not None]
+        assert row.run is not None
+        return row.run.id
+
+    assert shown(over, works) == works.id
+    assert shown(works, asks, over) == asks.id
+    assert shown(works, asks, replace(over, deliveries=waits)) == over.id
+    assert shown(works, replace(works, id="0" * 32)) == works.id, "the newest"
+
+
+def test_a_claim_is_that_of_each_run_in_the_workspace() -> None:
+    world = sample_runs.shared()
+    claim = ClaimState(Key(world.host, "~contained", "default"), "ada", "held", 1, None, None, None, None)
+    told = with_claims(world.host, world.runs, {claim.key: claim})
+    assert [one.claim for one in told] == [claim, claim, None]
+    assert with_claims(world.host, world.runs, {}) is world.runs
 
 
 @pytest.mark.parametrize(("level", "shown"), [("write", "write"), ("strict", "strict"), (None, "off")])

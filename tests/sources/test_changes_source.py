@@ -159,17 +159,18 @@ def test_the_files_of_workspaces_are_changes_by_their_agent(tmp_path: Path) -> N
         scene.source.handle_hint(OpenRunsRead((alone, first)))
         await until(lambda: len(scene.watcher.roots) == 3)
         [change] = made(scene, folder, "work_products/report.md", "requests/x.json", "run.json")
-        assert (change.repo, change.worktree, change.path) == ("", alone.short, "work_products/report.md")
+        assert (change.repo, change.worktree, change.path) == ("~runs", alone.short, "work_products/report.md")
         assert change.by == alone.agent
         [change] = made(scene, flat, "a.md", ".hidden", "workspace_metadata.json")
-        assert (change.worktree, change.path, change.by) == (first.short, "a.md", first.agent)
+        assert (change.repo, change.worktree, change.path) == ("~contained", "default", "a.md")
+        assert change.by == first.agent
         descend = scene.watcher.roots[f"workspace {folder}"].descend
         assert descend(str(folder / "work_products/deep")) and not descend(str(folder / "requests"))
         scene.source.handle_hint(OpenRunsRead((second, alone, first)))
         await until(lambda: scene.watcher.removed == [f"workspace {flat}"])
         await until(lambda: f"workspace {flat}" in scene.watcher.roots)
         [change] = made(scene, flat, "b.md")
-        assert (change.worktree, change.by) == (first.short, None), "two share it: which of them is unknown"
+        assert (change.worktree, change.by) == ("default", None), "two share it: which of them is unknown"
         scene.source.handle_hint(OpenRunsRead(()))
         await until(lambda: set(scene.watcher.roots) == {"registry"})
 

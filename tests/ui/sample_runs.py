@@ -106,6 +106,12 @@ def walled() -> Snapshot:
     return with_runs(sample_snapshots.busy(), queued, ASKS, works, CRASHED, DONE)
 
 
+def shared() -> Snapshot:
+    """Two agents in one contained workspace, of which one asks, and one that is done in a run folder."""
+    flat = {"wall": "strict", "workspace": "/tmp/denker_workspace/default"}
+    return with_runs(sample_snapshots.busy(), replace(QUEUED, **flat), replace(ASKS, **flat), DONE)
+
+
 def started() -> Snapshot:
     """Two agents of the user and five runs: one asks, one works, one waits in the queue, one crashed, one is done."""
     world = sample_agents.with_agents(sample_snapshots.busy(), sample_agents.EDITS, sample_agents.ASKS)

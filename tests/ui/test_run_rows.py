@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,8 @@ from textual.pilot import Pilot
 
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.ui.app import ImiApp
+from tests.helpers import imi_argv
+from tests.limits import LIMIT
 from tests.runs.conftest import world
 from tests.runs.run_kit import RunWorld
 from tests.ui import sample_runs, sample_snapshots
@@ -82,7 +86,7 @@ def test_the_level_of_a_wall_stands_before_the_owner_at_every_width(size: tuple[
         assert any("▩ gemini" in line for line in lines)
         assert not any("▢" in line or "▩" in line for line in lines if "1b2c3d4e" in line), "it has no wall"
         app.home.filter_line.set("is:walled")
-        await wait_until(pilot, lambda: sorted(filter(None, listed_names(app))) == ["9e8f7a6b", "fix-bug"])
+        await wait_until(pilot, lambda: sorted(filter(None, listed_names(app))) == ["default", "fix-bug"])
         app.home.filter_line.set("")
         await pilot.press("question_mark")
         seen = ""
@@ -149,10 +153,11 @@ def test_real_runs_appear_answer_and_end_in_the_list(world: RunWorld) -> None:
         with open(product, "w", encoding="utf-8") as file:
             file.write("done")
         await wait_until(pilot, lambda: "work_products/report.md" in screen_text(app))
-        made = ("", alone, "work_products/report.md")
+        made = ("~runs", alone, "work_products/report.md")
         await wait_until(pilot, lambda: made in [(one.repo, one.worktree, one.path) for one in app.home.shown.changes])
         assert world.imi("claim", alone, "--agent", "ada", cwd=world.repo.path).code == 0
         await wait_until(pilot, lambda: f"ada, codex-{alone}" in screen_text(app))
+        await has_line_and_history(app, pilot, world, alone)
         await pilot.press("W")
         await wait_until(pilot, lambda: "asks: permission for" in screen_text(app))
         await pilot.press("escape")
@@ -162,6 +167,61 @@ def test_real_runs_appear_answer_and_end_in_the_list(world: RunWorld) -> None:
         await wait_until(pilot, lambda: "asks: Bash" not in screen_text(app))
 
     run_dashboard(world.repo, play)
+
+
+async def has_line_and_history(app: ImiApp, pilot: Pilot[Any], world: RunWorld, alone: str) -> None:
+    """Who waits for the run folder, and who has claimed it: in the panel, the lines and the claim history."""
+    argv = imi_argv("claim", alone, "--agent", "bob", "--wait", "60")
+    quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    waits = subprocess.Popen(argv, cwd=world.repo.path, **quiet)
+    try:
+        await wait_until(pilot, lambda: f"bob waits for run {alone}" in screen_text(app))
+        await pilot.press("Q")
+        await wait_until(pilot, lambda: "ada has held it" in screen_text(app) and f"run {alone}" in screen_text(app))
+        await pilot.press("escape")
+        await pilot.press("H")
+        await wait_until(pilot, lambda: f"Claims of run {alone}" in screen_text(app) and "holds it" in screen_text(app))
+        assert "bob" in screen_text(app) and "~runs" not in screen_text(app)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+    finally:
+        waits.terminate()
+        waits.wait(LIMIT)
+
+
+@pytest.mark.parametrize("size", [(140, 40), (100, 30), (60, 24)])
+def test_agents_in_one_contained_workspace_are_one_row_that_is_found_by_its_names(size: tuple[int, int]) -> None:
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: " +1" in screen_text(app))
+        [row] = [line for line in screen_text(app).splitlines() if "▩" in line]
+        assert re.search(r"▩ claude\S+ \+1", row), row
+        assert listed_names(app).count("default") == 1 and "~contained" not in screen_text(app)
+        for text, names in {
+            "type:contained": ["default"],
+            "is:asks": ["default"],
+            "default": ["default"],
+            "1b2c3d4e": ["default"],
+            "@gemini-9e8f7a6b": ["default"],
+            "repo:contained": [],
+            "~": [],
+        }.items():
+            app.home.filter_line.set(text)
+            await wait_until(pilot, lambda: [name for name in listed_names(app) if name] == names)  # noqa: B023
+
+    show(play, sample_runs.shared(), size)
+
+
+def test_acts_on_a_contained_workspace_take_the_name_of_its_run() -> None:
+    """The name of a workspace can be that of a worktree."""
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await select(app, pilot, "default")
+        tree = app.home.selected_tree
+        assert tree is not None and (tree.typed_name, tree.path) == ("1b2c3d4e", "/tmp/denker_workspace/default")
+        remove = app.command("remove")
+        assert remove is not None and app.why_not(remove) == "run 1b2c3d4e has no worktree: this is about one"
+
+    show(play, sample_runs.shared())
 
 
 def test_the_list_of_runs_fits_a_narrow_screen() -> None:

@@ -110,6 +110,8 @@ PICTURES = [
     Picture("peek-asking", sample_agents.at_work, keys=("space",), kept=True),
     # runs: in their worktree's row, and alone with their files
     *(Picture(f"runs-{size[0]}", sample_runs.started, size=size, keys=("down",)) for size in (NARROW, MIDDLE, WIDE)),
+    # two agents in one contained workspace are one row
+    *(Picture(f"contained-{size[0]}", sample_runs.shared, size=size, keys=("g",)) for size in (NARROW, MIDDLE, WIDE)),
     # runs of other programs in watched workspaces; the last key selects one with files
     *(
         Picture(f"watched-{size[0]}", sample_runs.watching, size=size, keys=("down",) * 6)

@@ -60,7 +60,7 @@ def refuse(context: Context, request: Request, found: Target, claim: Claim | Non
             f"--outcome belongs to a task, and {safe(found.name)} was claimed without one: `imi claim --task TASK` names it",
             code="bad-option",
         )
-    in_git = found.repo_name not in contained_names.HOMES
+    in_git = contained_names.in_git(found.repo_name)
     if in_git and not (request.flag("dirty-ok") or request.flag("force") or found.missing):
         _refuse_dirty(context, found, dirty)
     return claim

@@ -8,6 +8,8 @@ from imi_monitor.actions.status import status_action
 from imi_monitor.model import names, state_words, times
 from imi_monitor.model.attempt import NEXT_TASK
 from imi_monitor.model.columns import Column, table
+from imi_monitor.model.contained_names import shown_repository
+from imi_monitor.model.run import workspace_name
 from imi_monitor.model.styled_text import MUTED, NAME, styled
 from imi_monitor.model.text import safe
 from imi_monitor.store import claim_history, claim_queue, claims, remote_claims
@@ -126,10 +128,13 @@ class QueueAction(Action):
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
-        repo_name, name = context.repo_filter(request), None
+        repo_name: str | None
+        name: str | None = None
         if request.text("name"):
             found = ownership.find_claimable(context, request)
             repo_name, name = found.repo_name or "", found.name
+        else:
+            repo_name = context.repo_filter(request)
         line = [waiter for waiter in claim_queue.list_waiters(context.connection, repo_name, name) if not waiter.gone]
         held = {claim.key: claim for claim in claims.list_held(context.connection, repo_name)}
         places: dict[tuple[str, str], int] = {}
@@ -145,10 +150,13 @@ class QueueAction(Action):
 
 
 def _history(context: Context, request: Request) -> Outcome:
-    repo_name, name = context.repo_filter(request), None
+    repo_name: str | None
+    name: str | None = None
     if request.text("history"):
         request.values["name"] = request.text("history")
         repo_name, name = _history_key(context, request)
+    else:
+        repo_name = context.repo_filter(request)
     limit = request.whole("limit") or 100
     grants = claim_history.list_grants(context.connection, repo_name, name, limit)
     by_epoch = {(grant.repo_name, grant.worktree_name, grant.epoch): grant for grant in grants}
@@ -202,14 +210,14 @@ def _columns(claim: Claim, waiting: list[WaiterRow], several: bool) -> list[str]
     number = _waiting(claim, waiting)
     silent = claims.silent_seconds(claim)
     return [
-        styled(safe(claim.worktree_name), NAME),
+        styled(safe(workspace_name(claim.repo_name, claim.worktree_name)), NAME),
         safe(claim.agent_id or ""),
         state_words.in_style(claims.state(claim)),
         styled(times.age_of(claim.claimed_at), MUTED),
         styled(f"{times.age(silent)} ago" if silent is not None else "", MUTED),
         safe(claim.task_id or "", 40),
         str(number) if number else "",
-        safe(claim.repo_name) if several else "",
+        safe(shown_repository(claim.repo_name)) if several else "",
     ]
 
 
@@ -221,14 +229,14 @@ def _waiter_columns(waiter: WaiterRow, place: int, holder: Claim | None, several
     suspended = "" if waiter.ready else state_words.SUSPENDED
     behind = f"{safe(holder.agent_id or '?')}, for {times.age_of(holder.claimed_at)}" if holder else "unclaimed"
     return [
-        styled(safe(waiter.worktree_name), NAME),
+        styled(safe(workspace_name(waiter.repo_name, waiter.worktree_name)), NAME),
         str(place),
         safe(waiter.agent_id),
         styled(times.age_of(waiter.enqueued_at), MUTED),
         state_words.in_style(suspended),
         styled(behind, MUTED),
         safe(waiter.task_id or "", 40),
-        safe(waiter.repo_name) if several else "",
+        safe(shown_repository(waiter.repo_name)) if several else "",
     ]
 
 
@@ -251,7 +259,7 @@ def _waiter_data(waiter: WaiterRow, place: int, holder: Claim | None) -> dict[st
 def _grant_columns(grant: ClaimGrant, ending: str, several: bool) -> list[str]:
     begun = grant.claimed_at[:19].replace("T", " ")
     return [
-        styled(safe(grant.worktree_name), NAME),
+        styled(safe(workspace_name(grant.repo_name, grant.worktree_name)), NAME),
         str(grant.epoch),
         safe(grant.agent_id),
         styled(begun, MUTED),
@@ -259,7 +267,7 @@ def _grant_columns(grant: ClaimGrant, ending: str, several: bool) -> list[str]:
         ending,
         styled(safe(grant.reason or "", 80), MUTED),
         safe(grant.task_id or "", 40),
-        safe(grant.repo_name) if several else "",
+        safe(shown_repository(grant.repo_name)) if several else "",
     ]
 
 

@@ -74,7 +74,7 @@ def _find_by_row(context: Context, name: str) -> Target | None:
 
 def claim_target(context: Context, found: Target) -> ClaimTarget:
     """The worktree for `claim_requests`, with what registers it if plain git made it."""
-    if found.repo_name is not None and (found.row is not None or found.repo_name in contained_names.HOMES):
+    if found.repo_name is not None and (found.row is not None or not contained_names.in_git(found.repo_name)):
         return ClaimTarget(found.repo_name, found.name, path=found.path)
     return ClaimTarget(
         found.repo_name,

@@ -9,6 +9,7 @@ from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.history import archive_action, history_query
 from imi_monitor.model import columns, history_words
 from imi_monitor.model.columns import Column
+from imi_monitor.model.contained_names import shown_repository
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.styled_text import MUTED, styled
 from imi_monitor.model.text import count, safe
@@ -129,7 +130,14 @@ def _lines(hits: list[HistoryHit], words: tuple[str, ...]) -> list[str]:
     for hit in hits:
         excerpt = history_query.excerpt(hit, words, _EXCERPT)
         what = safe(history_words.sentence(hit.words), 300) + (f" · {safe(excerpt, _EXCERPT + 2)}" if excerpt else "")
-        rows.append([time_format.clock(hit.at), what, safe(hit.repo_name or "", 40), styled(safe(hit.id[:_ID]), MUTED)])
+        rows.append(
+            [
+                time_format.clock(hit.at),
+                what,
+                safe(shown_repository(hit.repo_name or ""), 40),
+                styled(safe(hit.id[:_ID]), MUTED),
+            ]
+        )
     return columns.table(_COLUMNS, rows, terminal_width()) if rows else []
 
 

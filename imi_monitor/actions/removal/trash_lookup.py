@@ -10,6 +10,7 @@ from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.removal import unlisted_entries
 from imi_monitor.actions.removal.unlisted_entries import UNUSABLE, UnlistedEntry
 from imi_monitor.model import names
+from imi_monitor.model.contained_names import shown_repository
 from imi_monitor.model.errors import Refused
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import trash
@@ -113,7 +114,7 @@ def _only_one(found: list[UnlistedEntry], why: str) -> UnlistedEntry:
 
 def _only_repository(named: list[trash.TrashEntry], which: str) -> trash.TrashEntry:
     if len({entry.repo_name for entry in named}) > 1:
-        places = ", ".join(f"{entry.id} ({safe(entry.repo_name)})" for entry in named)
+        places = ", ".join(f"{entry.id} ({safe(shown_repository(entry.repo_name))})" for entry in named)
         raise Refused(f"{safe(which)!r} was removed in several repositories: give one of {places}", code="ambiguous")
     return named[0]
 

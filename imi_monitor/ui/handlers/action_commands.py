@@ -10,6 +10,7 @@ from functools import cached_property
 from imi_monitor import actions
 from imi_monitor.model.advice import on_dashboard
 from imi_monitor.model.errors import ImiError
+from imi_monitor.model.run import workspace_name
 from imi_monitor.model.snapshot import Worktree
 from imi_monitor.model.text import safe
 from imi_monitor.ui import command_log
@@ -61,7 +62,7 @@ class ActionCommands:
             def wait(targets: Sequence[ActionTarget], values: dict[str, object]) -> None:
                 for tree, target in zip(about, targets, strict=True):
                     self.places.start(action, tree.key, target, values, command_log.of(self._app))
-                names = ", ".join(safe(tree.key.worktree, 60) for tree in about)
+                names = ", ".join(safe(workspace_name(tree.key.repo, tree.key.worktree), 60) for tree in about)
                 self._app.say(f"in line for {names}: `imi queue` shows the line")
 
             dialog = dialog_for(action, about, self._context_of, wait, values)

@@ -9,6 +9,7 @@ from functools import partial
 from textual.content import Content
 
 from imi_monitor.model import attention, repository_names
+from imi_monitor.model.run import workspace_name
 from imi_monitor.model.snapshot import ClaimState, Key, Snapshot, Waiter
 from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, agent_row, cells
@@ -112,7 +113,8 @@ def _claim(one: ClaimState, plan: agent_row.AgentColumns, ages: tuple[str, str])
 
 
 def _waiter(one: Waiter, *, stacked: bool) -> tuple[Content, ...]:
-    text, place = f"… {safe(one.agent, 60)} waits for {safe(one.key.worktree, 60)}", f"{_place(one.place)} in line"
+    name = safe(workspace_name(one.key.repo, one.key.worktree), 60)
+    text, place = f"… {safe(one.agent, 60)} waits for {name}", f"{_place(one.place)} in line"
     lines = (text, f"  {place}") if stacked else (f"{text}, {place}",)
     return tuple(Content.styled(line, cells.MUTED) for line in lines)
 

@@ -14,7 +14,7 @@ from imi_monitor.model import event_text, times
 from imi_monitor.model.event_text import EndedCommand
 from imi_monitor.model.home_states import STATE_WORDS
 from imi_monitor.model.pull_request_list import described
-from imi_monitor.model.run import Run, shown_name
+from imi_monitor.model.run import Run, workspace_name
 from imi_monitor.model.snapshot import HERE, FileState, ForgeState, GitState, HomeState, Key, Snapshot, Worktree
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells, run_lines
@@ -48,7 +48,7 @@ class GitPanel(Panel):
         if self._shown_key is None:
             return ""
         key = self._shown_key
-        return safe(key.worktree if key.repo else shown_name(key.worktree), 40)
+        return safe(workspace_name(key.repo, key.worktree), 40)
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         tree = snapshot.worktree(selected) if selected else None

@@ -11,6 +11,7 @@ from textual.content import Content
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.names import OURS
+from imi_monitor.model.run import workspace_name
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
@@ -37,7 +38,7 @@ class ClaimHistoryView(RegistryView):
         return (claim.epoch if claim else None, claim is None, own, folder_in_repository(snapshot, self.key))
 
     def read(self, stop: ShouldStop) -> dict[str, Any]:
-        name = self.key.worktree if self.key else ""
+        name = self.worktree.own_name if self.worktree else self.key.worktree if self.key else ""
         where = folder_in_repository(self.snapshot, self.key)
         claims = action_data(self.open_context, where, "claims", {"history": name, "limit": _LIMIT}, stop)
         try:
@@ -47,7 +48,7 @@ class ClaimHistoryView(RegistryView):
         return {**claims, "queue": line}
 
     def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
-        name = safe(self.key.worktree, 60) if self.key else ""
+        name = safe(workspace_name(self.key.repo, self.key.worktree), 60) if self.key else ""
         number = len(_grants(data)) if data else 0
         return f"Claims of {name}", count(number, "claim") if number else ""
 

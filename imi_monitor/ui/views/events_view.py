@@ -19,6 +19,7 @@ from textual.content import Content
 from imi_monitor.actions import time_format
 from imi_monitor.actions.history import events_action as log
 from imi_monitor.model import event_text, repository_names
+from imi_monitor.model.contained_names import HOMES
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import RegistryEvent, Snapshot
@@ -101,7 +102,7 @@ class EventsView(FilteredView):
             return  # the next snapshot starts another read
         first = self._events[0].row.seq if self._events else None
         last = self._events[-1].row.seq if self._events else 0
-        repositories, names = (self.snapshot.repositories if self.snapshot else ()), self._names
+        repositories, names = (*(self.snapshot.repositories if self.snapshot else ()), *HOMES), self._names
 
         def question(stop: ShouldStop) -> EventsPage:
             with self.open_context(None) as context:

@@ -10,6 +10,8 @@ from textual.binding import Binding
 from textual.content import Content
 
 from imi_monitor.model import times
+from imi_monitor.model.contained_names import HOMES
+from imi_monitor.model.run import workspace_name
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells
@@ -66,7 +68,7 @@ class QueueView(RegistryView):
     def read(self, stop: ShouldStop) -> dict[str, Any]:
         shown = self.snapshot.repositories if self.snapshot is not None else ()
         data = action_data(self.open_context, None, "queue", {"all": True}, stop)
-        return {**data, "queue": [one for one in data["queue"] if one["repo_name"] in shown]}
+        return {**data, "queue": [one for one in data["queue"] if one["repo_name"] in (*shown, *HOMES)]}
 
     def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
         waiting = data["queue"] if data else []
@@ -93,7 +95,7 @@ def waiting_rows(
 
 
 def _line(one: dict[str, Any], now: datetime, width: int, *, named: bool) -> Content:
-    parts = [cells.fixed(safe(one["worktree_name"]), 20, "bold"), Content(" ")] if named else []
+    parts = [cells.fixed(_place_name(one), 20, "bold"), Content(" ")] if named else []
     parts += [
         cells.fixed(f"{one['place']}.", 4, "$accent", right=True),
         Content(" "),
@@ -111,11 +113,15 @@ def _stacked(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, .
         cells.fixed(f"{one['place']}.", 4, "$accent", right=True),
         Content(" "),
         Content.styled(safe(one["agent_id"], 24), "bold"),
-        Content(f" for {safe(one['worktree_name'], 24)}"),
+        Content(f" for {_place_name(one)}"),
         Content.styled(f" {times.age_of(one['enqueued_at'], now)}", "$warning"),
     ]
     second = Content("     ").append(_holder(one, now))
     return Content("").join(first).truncate(width), second.truncate(width)
+
+
+def _place_name(one: dict[str, Any]) -> str:
+    return safe(workspace_name(one["repo_name"], one["worktree_name"]), 24)
 
 
 def _holder(one: dict[str, Any], now: datetime) -> Content:

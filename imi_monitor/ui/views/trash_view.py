@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.content import Content
 
 from imi_monitor.model import repository_names, times
-from imi_monitor.model.contained_names import HOME
+from imi_monitor.model.contained_names import HOMES
 from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import Snapshot
 from imi_monitor.model.text import count, safe
@@ -42,7 +42,7 @@ class TrashView(RegistryView):
     def read(self, stop: ShouldStop) -> dict[str, Any]:
         shown = self.snapshot.repositories if self.snapshot is not None else ()
         data = action_data(self.open_context, None, "trash list", {}, stop)
-        return {**data, "entries": [one for one in data["entries"] if one["repo"] in (*shown, HOME, None)]}
+        return {**data, "entries": [one for one in data["entries"] if one["repo"] in (*shown, *HOMES, None)]}
 
     def title_text(self, data: dict[str, Any] | None) -> tuple[str, str]:
         if not data or not data["entries"]:

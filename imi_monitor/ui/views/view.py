@@ -18,6 +18,7 @@ from textual.widgets import Static
 from imi_monitor import actions
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
+from imi_monitor.model.contained_names import in_git
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import Key, Snapshot, Worktree
 from imi_monitor.ui import view_keys
@@ -103,8 +104,8 @@ class View(DismissedOnce[None], ReadyScreen[None]):
 
 
 def folder_in_repository(snapshot: Snapshot | None, key: Key | None) -> str | None:
-    """An existing folder of the worktree's repository: its own, else that of another worktree."""
-    trees = snapshot.worktrees if snapshot is not None and key is not None else ()
+    """An existing folder of the worktree's repository: its own, else that of another worktree; none for what is in none."""
+    trees = snapshot.worktrees if snapshot is not None and key is not None and in_git(key.repo) else ()
     existing = [tree for tree in trees if key and tree.key.repo == key.repo and not tree.missing]
     own = next((tree for tree in existing if tree.key == key), None)
     return own.path if own else existing[0].path if existing else None

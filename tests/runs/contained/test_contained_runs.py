@@ -83,6 +83,19 @@ def test_two_agents_share_a_workspace_and_the_last_one_cleans_it(world: RunWorld
     assert (Path(row["path"]) / "shared.md").read_text() == "x"
 
 
+def test_a_workspace_takes_no_new_agent_while_another_owner_has_claimed_it(world: RunWorld, place: Path) -> None:
+    assert world.imi("file", "write", "a.md", "--content", "x").code == 0
+    assert world.imi("claim", "default", "--agent", "ada").code == 0
+    before = [path.name for path in place.iterdir()]
+    refused = world.imi("start", "claude", "--prompt", "[[slow]]", "--contained", "default", "--deliver", "a.md=out/")
+    assert refused.code == 1 and "ada has claimed the workspace default: give another name" in refused.err
+    assert world.imi("runs", "--json").data["runs"] == []
+    assert world.imi("workspace", "show", "--json").data["deliveries"] == []
+    assert [path.name for path in place.iterdir()] == before
+    assert world.imi("release", "default", "--agent", "ada").code == 0
+    world.wait(start(world, "[[slow]]"), "works")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_a_keeper_that_gets_a_signal_leaves_no_child_and_the_next_start_cleans(
     world: RunWorld, place: Path, number: int
