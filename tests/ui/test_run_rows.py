@@ -179,6 +179,7 @@ async def has_line_and_history(app: ImiApp, pilot: Pilot[Any], world: RunWorld, 
         await pilot.press("Q")
         await wait_until(pilot, lambda: "ada has held it" in screen_text(app) and f"run {alone}" in screen_text(app))
         await pilot.press("escape")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
         await pilot.press("H")
         await wait_until(pilot, lambda: f"Claims of run {alone}" in screen_text(app) and "holds it" in screen_text(app))
         assert "bob" in screen_text(app) and "~runs" not in screen_text(app)
