@@ -9,6 +9,7 @@ from imi_monitor.fast.frozen_dataclass import asdict, dataclass, replace
 from imi_monitor.model import columns, state_words, times
 from imi_monitor.model.agent_walls import NO_WALL, WALLED
 from imi_monitor.model.columns import Column
+from imi_monitor.model.contained_names import in_git
 from imi_monitor.model.pull_request_list import prospect, pull_request_data, standing
 from imi_monitor.model.state_words import UNCLAIMED
 from imi_monitor.model.styled_text import ERROR, MUTED, NAME, SUCCESS, WARNING, join, styled
@@ -68,7 +69,8 @@ class ListedWorktree:
 
     def data(self) -> dict[str, object]:
         pull = pull_request_data(self.pull) if self.pull is not None else None
-        return {name: value for name, value in asdict(self).items() if name != "pull"} | {"pull_request": pull}
+        fields = {name: value for name, value in asdict(self).items() if name != "pull"}
+        return fields | {"pull_request": pull, "kind": "worktree" if in_git(self.repo) else self.type}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,14 +229,14 @@ def _status_of(worktree: Worktree) -> WorktreeStatus:
 
 def list_table(worktrees: Sequence[ListedWorktree], width: int | None) -> list[str]:
     """Return the lines of `imi list`."""
-    several = len({known.repo for known in worktrees}) > 1
+    several = len({known.repo for known in worktrees if in_git(known.repo)}) > 1
     return columns.table(_LIST, [_list_row(known, several) for known in worktrees], width)
 
 
 def _list_row(known: ListedWorktree, several: bool) -> list[str]:
     return [
         safe(known.host or ""),
-        safe(known.repo) if several else "",
+        safe(known.repo) if several and in_git(known.repo) else "",
         styled(safe(known.worktree_name), NAME),
         safe(known.type),
         _owner(known),
@@ -280,6 +282,8 @@ def _owner(known: ListedWorktree) -> str:
 
 
 def _branch(known: ListedWorktree) -> str:
+    if not in_git(known.repo):
+        return ""
     return safe(known.branch) if known.branch is not None else "(detached)" if not known.missing else UNKNOWN
 
 

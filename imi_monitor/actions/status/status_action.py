@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
     from imi_monitor.git.layout import Repository
-    from imi_monitor.model.worktree_table import WorktreeStatus
+    from imi_monitor.model.worktree_table import ListedWorktree, WorktreeStatus
 
 ALL_HOSTS = Option("all-hosts", "also show the worktrees of the other homes of the team")
 _REPO = Argument("repo", "a repository: a path, or a name from the registry", optional=True)
@@ -66,7 +66,10 @@ class ListAction(Action):
     group = "Status"
     label = "List worktrees"
     help = "list the worktrees: name, type, owner, branch, state and path"
-    more = "Without REPO: the repository around you, or all registered ones. No git status is read, so it is fast."
+    more = (
+        "Without REPO: the repository around you, or all registered ones, and the contained workspaces and run folders in use."
+        " No git status is read, so it is fast."
+    )
     arguments = (_REPO,)
     options = (ALL_REPOSITORIES, ALL_HOSTS)
     changes = False
@@ -77,9 +80,10 @@ class ListAction(Action):
         selected, warnings = selected_repositories(context, request.text("repo"), request.flag("all"))
         known = [one for repository in selected for one in status_reader.known_worktrees(context, repository)]
         known += [one.known for one in _of_other_homes(context, request)]
-        lines = worktree_table.list_table(known, terminal_width()) or [_EMPTY]
+        others = _workspaces(context) if request.text("repo") is None else []
+        lines = worktree_table.list_table([*known, *others], terminal_width()) or [_EMPTY]
         data: dict[str, object] = {"worktrees": [one.data() for one in known], "count": len(known)}
-        return Outcome(lines, data, warnings=warnings)
+        return Outcome(lines, data | {"workspaces": [one.data() for one in others]}, warnings=warnings)
 
 
 class StatusAction(Action):
@@ -135,6 +139,15 @@ class StatusAction(Action):
         seconds = float("inf") if request.flag("unread") else _UNREAD_SECONDS if context.prints_json else None
         others = _of_other_homes(context, request)
         return status(context, selected, only, others, warnings=warnings, unread_seconds=seconds)
+
+
+def _workspaces(context: Context) -> list[ListedWorktree]:
+    """The contained workspaces, and the run folders of agents at work; none while the registry cannot be used."""
+    if context.registry_problem is not None:
+        return []
+    from imi_monitor.store import listed_workspaces
+
+    return db.read(context.connection, listed_workspaces.list_workspaces)
 
 
 def _of_other_homes(context: Context, request: Request) -> list[WorktreeStatus]:

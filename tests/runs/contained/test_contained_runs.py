@@ -83,6 +83,31 @@ def test_two_agents_share_a_workspace_and_the_last_one_cleans_it(world: RunWorld
     assert (Path(row["path"]) / "shared.md").read_text() == "x"
 
 
+def test_workspaces_in_use_are_listed_after_the_worktrees(world: RunWorld, place: Path, tmp_path: Path) -> None:
+    contained = start(world, "[[slow]]")
+    alone = str(world.imi("start", "codex", "--prompt", "[[ask]]", "--json", cwd=tmp_path).data["id"])
+    for one in (contained, alone):
+        world.wait(one, "works", "asks")
+    assert world.imi("claim", "default", "--agent", "ada").code == 0
+    listed = world.imi("list", "--json").data
+    assert {one["kind"] for one in listed["worktrees"]} == {"worktree"}
+    found = [(one["kind"], one["worktree_name"], one["agent_id"], one["wall"]) for one in listed["workspaces"]]
+    assert found == [("contained", "default", "ada", "strict"), ("run", alone[:8], None, None)]
+    assert listed["workspaces"][0]["path"] == str(place)
+    *_, first, second = world.imi("list").out.splitlines()
+    assert "default" in first and "contained" in first and alone[:8] in second
+    assert "~" not in first + second and "detached" not in first + second
+    assert world.imi("list", str(world.repo.path), "--json").data["workspaces"] == []
+    world.imi("stop", contained)
+    world.imi("stop", alone)
+
+    def kept() -> bool:
+        """Only the workspace that its owner keeps."""
+        return [one["kind"] for one in world.imi("list", "--json").data["workspaces"]] == ["contained"]
+
+    wait_for(kept, LIMIT)
+
+
 def test_a_workspace_takes_no_new_agent_while_another_owner_has_claimed_it(world: RunWorld, place: Path) -> None:
     assert world.imi("file", "write", "a.md", "--content", "x").code == 0
     assert world.imi("claim", "default", "--agent", "ada").code == 0
