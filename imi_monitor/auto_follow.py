@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from imi_monitor.model.errors import ImiError
+from imi_monitor.model.errors import ImiError, RegistryError
 from imi_monitor.sources.hints import Hint, RefreshRequested, RegistryChanged
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 from imi_monitor.sources.timers import PollTimer
@@ -44,6 +44,9 @@ class AutoFollow(Source):
                     self._changed = False
                     is_open = await self._registry.read(runs.has_open_here)
                 started = is_open and await asyncio.to_thread(_ensure, self._database)
+                receiver.set_healthy(self.name)
+            except RegistryError:  # the source of the registry reports it
+                self._changed = True
                 receiver.set_healthy(self.name)
             except (ImiError, OSError) as error:
                 self._changed = True

@@ -79,6 +79,13 @@ def cursor(connection: sqlite3.Connection, session: int) -> int:
     return session_events.last_seq(connection, session)
 
 
+def read_new(
+    connection: sqlite3.Connection, session: int, behind: int = 0, limit: int = MOST
+) -> tuple[list[TimelineLine], int]:
+    """The events after number `behind` with the number of the last one, for `db.read`: nothing is written in between."""
+    return timeline(connection, session, behind, limit), cursor(connection, session)
+
+
 def text_lines(line: TimelineLine, most: int = 3) -> list[str]:
     """The event as lines of text: time and word in the first, a longer text below."""
     first, *more = line.text.split("\n") if line.text else [""]

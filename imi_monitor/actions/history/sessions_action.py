@@ -106,34 +106,36 @@ class SessionShowAction(Action):
         one = find_session(context, request.text("id") or "")
         follow, limit = request.flag("follow"), request.whole("limit")
         try:
-            self._show(context, one, _DEFAULT_LINES if limit is None else limit)
+            last = self._show(context, one, _DEFAULT_LINES if limit is None else limit)
             if follow:
-                _follow(context, one.seq)
+                _follow(context, one.seq, last)
         except KeyboardInterrupt:
             if not follow:
                 raise  # Ctrl-C is the way to end --follow
         return Outcome([])
 
-    def _show(self, context: Context, one: SessionRow, limit: int) -> None:
+    def _show(self, context: Context, one: SessionRow, limit: int) -> int:
+        """Print the session and its last events; returns the number of the last one."""
         written = db.read(context.connection, session_events.list_artifacts, one.seq)
         head = "\n".join(_head(one, [file.path for file in written]))
         context.emit(head, {"session": data(one), "files": [_file(each) for each in written]})
-        for line in db.read(context.connection, session_timeline.timeline, one.seq, 0, limit):
+        lines, last = db.read(context.connection, session_timeline.read_new, one.seq, 0, limit)
+        for line in lines:
             _print(context, line)
+        return last
 
 
-def _follow(context: Context, session: int) -> None:
-    """Print new events until the reader closes the pipe."""
-    behind = session_timeline.cursor(context.connection, session)
+def _follow(context: Context, session: int, behind: int) -> None:
+    """Print the events after number `behind`, and new ones until the reader closes the pipe."""
     known = RegistryIdentity(context.connection)
 
     def show(connection: sqlite3.Connection) -> None:
         nonlocal behind
         if RegistryIdentity(connection) != known:
             raise Refused("the registry was replaced or restored: list the sessions again", code="registry-replaced")
-        for line in db.read(connection, session_timeline.timeline, session, behind):
+        lines, behind = db.read(connection, session_timeline.read_new, session, behind)
+        for line in lines:
             _print(context, line)
-        behind = session_timeline.cursor(connection, session)
 
     follow_commits(context, show, _POLL_SECONDS)
 
