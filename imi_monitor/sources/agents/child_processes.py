@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 from dataclasses import replace
 
+from imi_monitor import host
 from imi_monitor.model.agent import RUNNING, UNKNOWN, WAITING, WORKING, Evidence
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import AgentProcess, Sighting
@@ -21,6 +22,8 @@ _proc = ProcFs()
 
 def has_child_since(process: AgentProcess, since: float) -> bool | None:
     """True if a child that began since then runs, other than a part of the program; None if the system does not show it."""
+    if host.start_time(process.pid) != process.started:
+        return None  # it has ended, and its number may be another process's
     own = {process.pid, *process.family}
     listed = [found for pid in own if (found := _children(pid)) is not None]
     if not listed:

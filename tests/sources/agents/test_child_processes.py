@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,8 @@ def test_children_count_from_a_moment_on_and_without_the_program_itself(tmp_path
         assert has_child_since(agent(os.getpid()), before) is True
         assert has_child_since(agent(os.getpid()), time.time() + 60) is False
         assert has_child_since(agent(child.pid), before) is False
+        earlier = replace(agent(os.getpid()), started="1")
+        assert has_child_since(earlier, before) is None, "another process has its number"
     ended = subprocess.Popen([SLEEP, "0"])
     ended.wait(timeout=60)
     assert has_child_since(agent(ended.pid), before) is None, "it is gone"
