@@ -75,10 +75,10 @@ def test_click_on_a_count_filters_and_on_a_key_runs_it(repo: Repo) -> None:
     async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         (repo.path.parent / "feat-api" / "x.txt").write_text("x")
-        await wait_until(pilot, lambda: "1 changing" in screen_text(app))
-        await pilot.click(offset=place(app, "1 changing"))
-        await wait_until(pilot, lambda: listed_names(app) == ["feat-api"])
-        await pilot.click(offset=place(app, "1 changing"))
+        await wait_until(pilot, lambda: "2 changing" in screen_text(app))  # and what fix-bug changed just before
+        await pilot.click(offset=place(app, "2 changing"))
+        await wait_until(pilot, lambda: sorted(listed_names(app)) == ["feat-api", "fix-bug"])
+        await pilot.click(offset=place(app, "2 changing"))
         await wait_until(pilot, lambda: len(listed_names(app)) == 4)
         await pilot.click(offset=place(app, "c Claim"))
         await wait_until(pilot, lambda: "Claim feat-api" in screen_text(app))
