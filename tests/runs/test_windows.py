@@ -184,6 +184,16 @@ def test_a_follow_up_is_typed_and_a_turn_interrupted(world: RunWorld, tmux: RunT
     world.wait(run, "asks")
 
 
+def test_nothing_is_typed_into_a_window_that_shows_a_question(world: RunWorld, tmux: RunTmux) -> None:
+    """Neither a follow-up nor a round of notes, which is one."""
+    run = world.start("[[ask]]")
+    (asked,) = world.wait(run, "asks")["asks"]
+    shown = window(tmux)
+    refused = world.imi("say", run, "yes")
+    assert refused.code == 1 and "asks a question, which a text would answer" in refused.err
+    assert window(tmux) == shown and world.wait(run, "asks")["asks"] == [asked]
+
+
 def test_an_allowed_command_that_runs_for_long_in_a_window_is_work_and_no_question(
     world: RunWorld, tmux: RunTmux
 ) -> None:

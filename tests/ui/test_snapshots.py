@@ -30,6 +30,7 @@ LIGHT = "imi-light"
 NO_COLOR = {"NO_COLOR": "1"}
 SIZES = ((60, 40), (80, 24), (100, 30), (140, 40), (200, 50))
 
+HOST_7 = ("slash", *"host:host-07", "enter")
 PICTURES = [
     # the home screen at its widths, and in its moods
     Picture("home-140"),
@@ -84,6 +85,8 @@ PICTURES = [
     # a team: three homes at each width, twenty homes of which one is cut off, and their list
     *(Picture(f"team-{size[0]}", sample_team.team, size=size) for size in SIZES),
     *(Picture(f"team-of-twenty-{size[0]}", sample_team.large_team, size=size) for size in SIZES),
+    Picture("team-cut-off-140", sample_team.large_team, size=(140, 40), keys=HOST_7),
+    Picture("team-returned-140", sample_team.returned_team, size=(140, 40), keys=HOST_7),
     Picture("team-remote", sample_team.team, keys=("slash", *"is:remote", "enter")),
     Picture("view-hosts", sample_team.team, keys=("C",)),
     Picture("view-60-hosts", sample_team.team, size=NARROW, keys=("C",)),
@@ -193,12 +196,12 @@ VIEWS_OF_AGENTS = {
     "view-hosts": ("C",),
 }
 """The views of agents, over agents that are in trouble."""
-VIEWS_OF_TEAM = {"team-{}": ("slash", *"host:host-07", "enter"), "view-hosts-{}": ("C",), "view-agents-{}": ("A",)}
+VIEWS_OF_TEAM = {"team-{}": HOST_7, "view-hosts-{}": ("C",), "view-agents-{}": ("A",)}
 """A lead's screens over twenty homes, while one of them is cut off, and when it is back."""
 
 
 def stops_of_team(width: int) -> list[str]:
-    """At 140 without the home screen, where the height of its Git panel depends on the row that was selected before."""
+    """At 140 without the home screen, which has a picture of its own: its Git panel keeps the height of the row before."""
     return [stop for stop in VIEWS_OF_TEAM if width != 140 or stop.startswith("view-")]
 
 
