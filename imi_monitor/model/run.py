@@ -7,7 +7,7 @@ from typing import Final
 from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.model import state_words
 from imi_monitor.model.agent import FAILED, RESTING, UNKNOWN, WAITING, WORKING
-from imi_monitor.model.contained_names import HOME, in_git
+from imi_monitor.model.contained_names import RUNS_HOME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ PLACES: Final = (STARTING, ALIVE)  # the statuses that count against the number 
 
 YES, NO = "yes", "no"
 SHORT: Final = 8  # characters of an id, by which commands find a run
-_ID: Final = frozenset("0123456789abcdef")
 STALL_SECONDS: Final = 120.0
 FIRST_SIGN_SECONDS: Final = 60.0  # the slowest program that was seen took 56 s for its first line
 MOST_PROMPT: Final = 256 << 10
@@ -134,14 +133,9 @@ def began_anew(why: str | None) -> str:
     return f"its session could not be resumed ({why}): a new one begins with what the last checkpoint says"
 
 
-def shown_name(name: str) -> str:
-    """What a row that is a run is called: `run 1b2c3d4e` by the short id, a watched one by its own name."""
-    return f"run {name}" if len(name) == SHORT and _ID.issuperset(name) else name
-
-
 def workspace_name(repo: str, name: str) -> str:
     """What a worktree, a contained workspace or a run folder is called: `feat-x`, `default`, `run 1b2c3d4e`."""
-    return name if in_git(repo) or repo == HOME else shown_name(name)
+    return f"run {name}" if repo == RUNS_HOME else name
 
 
 def shown_state(status: str, state: str | None, silent: float | None, *, limited: bool = False) -> str:

@@ -566,9 +566,8 @@ def _checkpoint_alone(connection: sqlite3.Connection, path: str, mode: str) -> b
         checkpoint(connection, mode)
         if isinstance(connection, RegistryConnection):
             stamp = registry_file.stamp(connection.named, path)
-            connection.checkpoint_stamp = (
-                None if stamp is None or stamp[-1] else stamp
-            )  # a settled one is not its write
+            is_settled = stamp is None or stamp[-1]  # then this checkpoint has written nothing
+            connection.checkpoint_stamp = None if is_settled else stamp
         return True
     except sqlite3.Error:
         return False  # a busy or full disk: the next writer tries again, and the log keeps everything meanwhile

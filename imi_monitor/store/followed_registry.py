@@ -68,10 +68,7 @@ class FollowedRegistry:
         if stamp != self._stamp:
             if not isinstance(connection, db.RegistryConnection) or stamp != connection.checkpoint_stamp:
                 return False
-            self._stamp, self._written = (
-                stamp,
-                _read_written(connection),
-            )  # it differs by a checkpoint of this connection
+            self._note_file(connection, stamp)  # it differs by a checkpoint of this connection
         try:
             return db.schema_version(connection) == schema.VERSION
         except db.Error:
@@ -88,7 +85,10 @@ class FollowedRegistry:
 
     def _use(self, connection: Connection) -> None:
         self._connection = connection
-        self._stamp, self._written = _read_stamp(connection), _read_written(connection)
+        self._note_file(connection, _read_stamp(connection))
+
+    def _note_file(self, connection: Connection, stamp: object) -> None:
+        self._stamp, self._written = stamp, _read_written(connection)
 
     def _set_aside(self) -> None:
         """Close the connection if that is safe, else keep it until there is another one: then the log stays where it is."""

@@ -10,8 +10,9 @@ import pytest
 
 from imi_monitor.model import agent as states
 from imi_monitor.model import attention, run_rows, snapshot_json, state_file, times, watched_run
+from imi_monitor.model.contained_names import HOME, RUNS_HOME, WATCHED_HOME
 from imi_monitor.model.foreign_run import ForeignRun
-from imi_monitor.model.run import shown_name
+from imi_monitor.model.run import workspace_name
 from imi_monitor.model.run_agents import RunAgents
 from imi_monitor.model.run_rows import RunRows
 from imi_monitor.model.session_record import session_id
@@ -61,10 +62,11 @@ def test_the_newest_of_one_id_stays_and_what_is_old_goes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"), [("1b2c3d4e", "run 1b2c3d4e"), ("nightly1", "nightly1"), ("run_42", "run_42")]
+    ("repo", "name", "shown"),
+    [(RUNS_HOME, "1b2c3d4e", "run 1b2c3d4e"), (WATCHED_HOME, "1b2c3d4e", "1b2c3d4e"), (HOME, "default", "default")],
 )
-def test_a_row_that_is_a_run_is_called_by_its_short_id_or_its_own_name(name: str, shown: str) -> None:
-    assert shown_name(name) == shown
+def test_only_a_run_folder_is_called_by_the_short_id_of_its_run(repo: str, name: str, shown: str) -> None:
+    assert workspace_name(repo, name) == shown
 
 
 def test_a_session_of_be_agents_is_a_row_with_its_progress() -> None:
