@@ -6,27 +6,26 @@ from imi_monitor import host
 from imi_monitor.model.contained_names import HOME, RUNS_HOME
 from imi_monitor.model.worktree_table import ListedWorktree
 from imi_monitor.store import claims
+from imi_monitor.store.run_walls import LEVEL, OPEN_HERE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-_WALL = "json_extract(launch, '$.sandbox')"
 _WORKSPACE = "json_extract(launch, '$.contained.path')"
-_AT_WORK = "host = ? AND status IN ('queued', 'starting', 'alive')"
 
 
 def list_workspaces(connection: sqlite3.Connection) -> list[ListedWorktree]:
     """Those of this machine: the contained ones by name, then the run folders, the newest first."""
     here = host.hostname()
     contained = connection.execute(
-        f"SELECT name, path, (SELECT {_WALL} FROM runs WHERE {_AT_WORK} AND {_WORKSPACE} = path ORDER BY seq DESC LIMIT 1)"
+        f"SELECT name, path, (SELECT {LEVEL} FROM runs WHERE {OPEN_HERE} AND {_WORKSPACE} = path ORDER BY seq DESC LIMIT 1)"
         " FROM contained_workspaces WHERE host = ? AND state = 'active' ORDER BY name, path",
         (here, here),
     )
     found = [_listed(connection, HOME, "contained", *row) for row in contained]
     alone = connection.execute(
-        f"SELECT substr(id, 1, 8), folder, {_WALL} FROM runs WHERE {_AT_WORK} AND worktree_name IS NULL"
+        f"SELECT substr(id, 1, 8), folder, {LEVEL} FROM runs WHERE {OPEN_HERE} AND worktree_name IS NULL"
         f" AND {_WORKSPACE} IS NULL ORDER BY seq DESC",
         (here,),
     )

@@ -187,6 +187,27 @@ def test_a_timeline_after_a_cursor_has_only_new_events(registry: sqlite3.Connect
     assert len(session_timeline.timeline(registry, one.seq, limit=1)) == 1
 
 
+def test_no_event_is_lost_between_new_lines_and_the_number_of_the_last(
+    registry: sqlite3.Connection, repo: Repo
+) -> None:
+    """Another process writes just before the number is read."""
+    keep(registry, repo, RUNNING, 1, act("prompt", 1, "go"))
+    (one,) = db.read(registry, sessions.find_by_prefix, "abc")
+    written: list[str] = []
+
+    def write_once(statement: str) -> None:
+        if "max(seq)" in statement and not written:
+            written.append(statement)
+            keep(registry, repo, RUNNING, 1, act("message", 5, "I look"))
+
+    with closing(db.connect(config.database_path(None))) as reader:
+        reader.set_trace_callback(write_once)
+        lines, last = db.read(reader, session_timeline.read_new, one.seq)
+        reader.set_trace_callback(None)
+        more, _ = db.read(reader, session_timeline.read_new, one.seq, last)
+    assert written and [line.text for line in (*lines, *more)] == ["go", "I look"]
+
+
 def test_session_show_follow_prints_new_events(registry: sqlite3.Connection, repo: Repo) -> None:
     keep(registry, repo, RUNNING, 1, act("prompt", 1, "go"))
     reader = subprocess.Popen(
