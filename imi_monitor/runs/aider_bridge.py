@@ -16,11 +16,11 @@ from typing import Any, Final
 from imi_monitor.git import layout
 from imi_monitor.model import times
 from imi_monitor.model.errors import ImiError
+from imi_monitor.runs.providers.aider import CHAT
 from imi_monitor.runs.server_bridge import Message, ServerBridge
 from imi_monitor.sources.agents.aider.reader import chat_id
 from imi_monitor.sources.agents.aider.reducer import CHAT_START
 
-HISTORY: Final = "chat.md"  # of the launch folder
 _SCREEN: Final = "screen"  # what aider would show on a terminal
 _LOOKS: Final = 0.2  # seconds between two looks at the history
 _SHOWN = 4000  # bytes of the screen of an aider that failed
@@ -32,7 +32,7 @@ class AiderBridge(ServerBridge):
     pause = _LOOKS
 
     def start(self) -> None:
-        self._path = self.folder.file(HISTORY)
+        self._path = self.folder.file(CHAT)
         self._position = 0
         self._prompted = False
         self._why: str | None = None

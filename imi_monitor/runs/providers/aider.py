@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from imi_monitor.sources.agents.stream_reader import StreamReader
 
 _MODES = {EDITS: (), PLAN: ("--chat-mode", "ask")}
-_PROMPT = "message.txt"  # of the launch folder
+_PROMPT, CHAT = "message.txt", "chat.md"  # of the launch folder
 _COMMANDS = ("/", "!")  # with which aider's own commands begin, and those of a shell
 _OWN = (
     "--yes-always",
@@ -63,7 +63,7 @@ class AiderProvider:
         folder = launch_folder.folder_of(spec.session)
         files = ("--message-file", folder.file(_PROMPT), "--input-history-file", folder.file("inputs"))
         model = ("--model", spec.model) if spec.model else ()
-        own = [spec.program, *_OWN, *files, "--chat-history-file", folder.file("chat.md"), *_MODES[spec.mode], *model]
+        own = [spec.program, *_OWN, *files, "--chat-history-file", folder.file(CHAT), *_MODES[spec.mode], *model]
         argv, made = bridged("aider", spec, folder.path, argv=own)
         dangerous = tuple(word for word in spec.flags if word.partition("=")[0] in _DANGEROUS)
         return Launch(argv, None, dangerous=dangerous, files={**made, _PROMPT: _message(spec.prompt)})

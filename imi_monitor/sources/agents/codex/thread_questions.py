@@ -53,7 +53,7 @@ def find(ident: str | None = None) -> list[ThreadQuestion]:
         with _connected() as link:
             waiting = [one for one in link.loaded() if thread in (None, one) and _waits(link, one)]
             found = [each for one in waiting for each in _join(link, one)]
-    except (ConnectionBroken, TypeError, ValueError, KeyError):
+    except ConnectionBroken:
         return []
     return [one for one in found if ident is None or ident in (one.id, id_of(one.thread))]
 
