@@ -16,6 +16,7 @@ from imi_monitor.model.errors import ImiError
 from imi_monitor.model.operator_log import TOOLS
 from imi_monitor.model.text import safe
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
+from imi_monitor.sources.timers import sleep_aligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,24 +66,28 @@ class AutoWatch(Source):
 
     async def run(self, receiver: ReadingReceiver) -> None:
         while True:
-            try:
-                rows = await asyncio.to_thread(self._read)
-                if rows is not None:
-                    receiver.update(watched=rows)
-                problem = await asyncio.to_thread(self._record)
-            except (ImiError, OSError, ValueError) as error:
-                problem = error.sentence if isinstance(error, ImiError) else str(error)
-            if problem is not None:
-                receiver.set_failure(self.name, "watched workspaces", problem)
-            elif self._folders is not None:
-                receiver.set_healthy(self.name)
-            await asyncio.sleep(self._pause)
+            if self._folders is not None or self._is_wanted():
+                await self._update(receiver)
+            await sleep_aligned(self._pause)
 
-    def _read(self) -> tuple[Run, ...] | None:
-        """The rows, with what has changed read again; None while nothing is watched. Runs in a thread."""
-        listed = os.path.exists(paths.watched_file())
-        if self._folders is None and not listed and not any(map(self._settings.texts, WATCHED_FOLDERS)):
-            return None
+    def _is_wanted(self) -> bool:
+        """Whether the user watches a folder, or did in an earlier session."""
+        return os.path.exists(paths.watched_file()) or any(map(self._settings.texts, WATCHED_FOLDERS))
+
+    async def _update(self, receiver: ReadingReceiver) -> None:
+        try:
+            rows = await asyncio.to_thread(self._read)
+            receiver.update(watched=rows)
+            problem = await asyncio.to_thread(self._record)
+        except (ImiError, OSError, ValueError) as error:
+            problem = error.sentence if isinstance(error, ImiError) else str(error)
+        if problem is not None:
+            receiver.set_failure(self.name, "watched workspaces", problem)
+        else:
+            receiver.set_healthy(self.name)
+
+    def _read(self) -> tuple[Run, ...]:
+        """The rows, with what has changed read again. Runs in a thread."""
         from imi_monitor.actions.board import watched_rows, watched_workspaces
 
         before, self._folders, spent = self._folders or {}, {}, 0.0
@@ -100,9 +105,8 @@ class AutoWatch(Source):
 
     def _record(self) -> str | None:
         """Record what was read; returns what cannot be read. Runs in a thread."""
-        if self._folders is None:
-            return None
-        new = [known for known in self._folders.values() if not known.recorded]
+        folders = self._folders or {}
+        new = [known for known in folders.values() if not known.recorded]
         if new:
             from imi_monitor.actions.board import watched_workspaces
             from imi_monitor.actions.context import Context
@@ -111,7 +115,7 @@ class AutoWatch(Source):
                 watched_workspaces.record_all(context.connection, [known.found for known in new])
             for known in new:
                 known.recorded = True
-        gone = [path for path in self._folders if not os.path.isdir(path)]
+        gone = [path for path in folders if not os.path.isdir(path)]
         return f"{safe(gone[0], 200)} is gone" if gone else None
 
 

@@ -12,6 +12,7 @@ the agents of all other worktrees see it.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import time
@@ -26,9 +27,10 @@ from imi_monitor.model.snapshot import Key
 from imi_monitor.model.text import safe
 from imi_monitor.sources.hints import AgentsRead, ChangedFilesRead, Hint, RosterRead
 from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, SourceContext
-from imi_monitor.sources.timers import sleep_aligned
+from imi_monitor.sources.timers import PollTimer
 
 _PAUSE = 4.0  # seconds between two confirmations
+_SHORTEST_PAUSE = 1.0  # between two changes of the files
 _MOST_LINES = 20_000  # of one file
 _HEAD = "imi-edits 1 {at:>12} {mode}\n"
 _UNWRITABLE = frozenset('\t\n\r"\\')  # in names; the shell program cannot match them
@@ -47,6 +49,7 @@ class EditWarningsSource(Source):
         self._written: dict[str, str] = {}  # common_dir -> the text below the head
         self._changed = True
         self._confirmed_at = float("-inf")
+        self._timer = PollTimer(_PAUSE)
 
     def handle_hint(self, hint: Hint) -> None:
         match hint:
@@ -59,6 +62,7 @@ class EditWarningsSource(Source):
             case _:
                 return
         self._changed = True
+        self._timer.wake()
 
     async def run(self, receiver: ReadingReceiver) -> None:
         while True:
@@ -67,10 +71,9 @@ class EditWarningsSource(Source):
                 receiver.set_healthy(self.name)
             except OSError as error:
                 receiver.set_failure(self.name, "the edit warnings", str(error))
-            for _ in range(int(_PAUSE)):
-                await sleep_aligned(1.0)
-                if self._changed:
-                    break
+            written_at = time.monotonic()
+            if await self._timer.wait():
+                await asyncio.sleep(written_at + _SHORTEST_PAUSE - time.monotonic())
 
     def _write(self) -> None:
         texts = self._texts() if self._changed else self._written
