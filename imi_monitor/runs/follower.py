@@ -29,10 +29,10 @@ from imi_monitor.runs import (
     run_upkeep,
 )
 from imi_monitor.runs.code_files import RunningCode
-from imi_monitor.runs.contained.request_watch import RequestWatch
 from imi_monitor.runs.provider import TASK
 from imi_monitor.runs.run_ingest import RunIngest
 from imi_monitor.runs.run_turns import RunTurns
+from imi_monitor.runs.run_watch import RunWatch
 from imi_monitor.store import db, events, runs
 
 TYPE_CHECKING = False
@@ -100,7 +100,7 @@ def _follow_connection(connection: sqlite3.Connection, code: RunningCode) -> Non
     run_upkeep.pack_old(connection, settings.number("runs.keep_days"))
     run_upkeep.archive_old(connection, settings.number("runs.archive_days"), settings.number("trash.keep_days"))
     run_upkeep.compress_logs(connection, settings.number("logs.keep_days"))
-    due, turns, watch = 0.0, RunTurns(), RequestWatch()
+    due, turns, watch = 0.0, RunTurns(), RunWatch()
     while db.is_current(connection):
         if ingest.update():
             turns.look(ingest.followed.values())
@@ -117,17 +117,28 @@ def _follow_connection(connection: sqlite3.Connection, code: RunningCode) -> Non
             if not db.read(connection, runs.has_open_here) or code.has_changed():
                 return
         # many streams are read less often, each time with more
-        _rest(ingest, watch, _TICK if len(ingest.followed) < _MANY else _TICK * 3)
+        if _rest(ingest, watch, _TICK if len(ingest.followed) < _MANY else _TICK * 3):
+            due = 0.0
     raise RegistryError("the registry was replaced", code="replaced")
 
 
-def _rest(ingest: RunIngest, watch: RequestWatch, seconds: float) -> None:
-    """Wait, and answer meanwhile what walled agents ask for."""
+def _rest(ingest: RunIngest, watch: RunWatch, seconds: float) -> bool:
+    """Wait until the next round, which comes at once when a process has ended; whether one was a starter.
+
+    Meanwhile answer what walled agents ask for.
+    """
     until = time.monotonic() + seconds
-    folders = [one.requests.folder for one in ingest.followed.values() if one.requests.folder is not None]
+    requests = [one.requests.folder for one in ingest.followed.values() if one.requests.folder is not None]
+    launches = [one.folder.path for one in ingest.followed.values()]
+    starters = {row.pid: row.pid_started for row in ingest.starting if row.pid is not None}
     while (left := until - time.monotonic()) > 0:
-        if watch.wait(left, folders):
+        woken = watch.wait(left, [*requests, *launches], {**ingest.processes(), **starters})
+        if woken.intersection(requests):
             ingest.look_at_requests()
+        started = bool(woken & starters.keys())
+        if ingest.expect_end(woken) or started:
+            return started
+    return False
 
 
 def _check_budgets(connection: sqlite3.Connection, ingest: RunIngest, settings: Settings) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from imi_monitor import host
@@ -27,7 +27,7 @@ from imi_monitor.model.agent import (
     SessionFacts,
     Truth,
 )
-from imi_monitor.model.run import ALIVE, CRASHED, Question
+from imi_monitor.model.run import ALIVE, CRASHED, STARTING, Question
 from imi_monitor.model.session_record import SessionRecord, SessionState
 from imi_monitor.model.snapshot import Key
 from imi_monitor.runs import launch_folder, providers, run_claim, run_end, run_files, run_result, run_upkeep
@@ -290,6 +290,7 @@ class RunIngest:
         self._prices = prices
         self.connection = connection
         self.followed: dict[int, FollowedRun] = {}
+        self.starting: list[RunRow] = []
         self._looked_at = 0.0
         self._version: tuple[object, int] | None = None  # of the registry, when the open runs were listed
 
@@ -315,6 +316,17 @@ class RunIngest:
             if found.end is not None:
                 run_end.settle(self.connection, one.row, one.reports)
         return True
+
+    def processes(self) -> dict[int, str | None]:
+        """The start times of the agents' processes, by pid."""
+        return {one.row.pid: one.row.pid_started for one in self.followed.values() if one.row.pid is not None}
+
+    def expect_end(self, woken: Set[object]) -> bool:
+        """Read the runs next whose process or launch folder is among these; whether there is one."""
+        found = [one for one in self.followed.values() if one.row.pid in woken or one.folder.path in woken]
+        for one in found:
+            one.next_read = 0.0
+        return bool(found)
 
     def look_at_requests(self) -> None:
         """Act on what walled agents have asked for."""
@@ -355,6 +367,7 @@ class RunIngest:
 
     def _follow(self, rows: Sequence[RunRow]) -> None:
         alive = {row.seq: row for row in rows if row.status == ALIVE}
+        self.starting = [row for row in rows if row.status == STARTING]
         for seq in [seq for seq in self.followed if seq not in alive]:
             self.followed.pop(seq).requests.close()
         for seq, row in alive.items():

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from imi_monitor import host
 from imi_monitor.model.text import safe
 from imi_monitor.runs.launch_folder import LaunchFolder
 from imi_monitor.sources.agents import fields
@@ -27,7 +28,7 @@ PLAN: Final = "bridge.json"
 _START_SECONDS = 30.0
 _STEP_SECONDS = 0.05
 _WATCH_SECONDS = 0.5  # where the system cannot report the end of the screen
-_END_SECONDS = 3.0
+_END_SECONDS = 0.5  # that a server has for its end: what it stores, it has stored
 _BY_SIGNAL = 128
 
 Message = dict[str, Any]
@@ -159,7 +160,7 @@ class CodexBridge(ServerBridge):
         )
         launch = self._provider.start(self._spec)
         self._place = tempfile.mkdtemp(prefix="imi-")  # the path of a socket is short
-        self._address = f"unix://{self._place}/server"
+        self._address, self._socket = f"unix://{self._place}/server", None
         with open(self.folder.file("err"), "ab") as log:
             self._server = subprocess.Popen(
                 [*launch.argv, "--listen", self._address], stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -218,9 +219,15 @@ class CodexBridge(ServerBridge):
             with suppress(OSError):  # `receive` sees that it is gone
                 self._socket.send(json.dumps(message))
 
+    def _interrupt(self) -> None:
+        for message in self._provider.interrupt(self._reader):
+            self.send(message)
+
     def end(self) -> None:
         server = getattr(self, "_server", None)
         if server is not None:
+            if server.poll() is None:
+                self._interrupt()  # within a turn it does not end by a signal
             _end(server)
         place = getattr(self, "_place", None)
         if place is not None:
@@ -231,12 +238,18 @@ class CodexBridge(ServerBridge):
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a server and the processes below it: codex is one of node, with its server below."""
     process.terminate()
     try:
         process.wait(_END_SECONDS)
     except subprocess.TimeoutExpired:
+        below = host.descendants([process.pid])
         process.kill()
-        process.wait(_END_SECONDS)
+        for pid, started in below.items():
+            if host.start_time(pid) == started:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        process.wait()
 
 
 def main(path: str, words: list[str]) -> int:

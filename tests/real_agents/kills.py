@@ -1,28 +1,33 @@
 """What is killed x when, on real programs: `python -m tests.real_agents.kills [PROGRAM…] [task|tmux|zellij…]`.
 
 An agent that streams, runs a tool, asks or rests goes on when its follower and then a dashboard are killed by SIGKILL; without a
-terminal also when its keeper is. With the keeper of its window, and with the server of its multiplexer, it ends, and resumes.
-After each kill: how long until imi says what is true. At the end: what is recorded is what was said, and no process is left.
+terminal also when its keeper is. With the keeper of its window, and with the server of its multiplexer, it ends, and resumes, as
+after a SIGKILL of its own. After each kill: how long until the registry says what is true, and a dashboard that goes on shows it;
+where the agent ends by itself, how much of that it took. At the end: what is recorded is what was said, and no process is left.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from imi_monitor.model import times
 from imi_monitor.model.session_record import stored_text
 from imi_monitor.runs import launch_folder, providers
+from imi_monitor.store import db, runs
 from tests.mux.zellij_kit import servers
 from tests.real_agents import started
 from tests.real_agents.started import StartedProgram, family, surroundings
-from tests.runs.run_kit import followers, kill_followers
+from tests.runs.run_kit import followers, kill_followers, registry
 from tests.runs.test_run_kills import recorded
 from tests.ui.pty_kit import Terminal
 
@@ -30,14 +35,17 @@ PROGRAMS = ("claude", "codex")
 _MOMENTS = {"idle": "[[hi]]", "stream": "[[slow]]", "tool": "[[long]]", "ask": "[[ask]]"}
 _STATES = {"idle": ("idle",), "stream": ("works",), "tool": ("works",), "ask": ("asks",)}
 _OVER = ("completed", "failed", "crashed", "cancelled")
+_SHOWN = (b"crashed", b"dead", b"done", b"failed")
+_SETTLED = 3.0  # seconds after which a new dashboard has read everything
 
 
 class KilledProgram(StartedProgram):
     """One program in one way, through the kills of each moment."""
 
     def play(self) -> None:
-        for moment in _MOMENTS:
-            self.step(f"at {moment}", lambda moment=moment: self.kill_around(moment, "keeper"))  # type: ignore[misc]
+        for last in ("keeper", "agent"):
+            for moment in _MOMENTS:
+                self.step(f"{last} at {moment}", lambda moment=moment, last=last: self.kill_around(moment, last))  # type: ignore[misc]
         for moment in _MOMENTS if self.way != "task" else ():
             self.step(f"server at {moment}", lambda moment=moment: self.kill_server(moment))  # type: ignore[misc]
 
@@ -54,22 +62,30 @@ class KilledProgram(StartedProgram):
         self.allowed = ("yes",) if moment == "tool" else ()
         self.wait(run, *_STATES[moment])
         session = self.with_session(run)["session"]
-        with self.dashboard() as pid:
-            if last == "keeper":
+        if last == "keeper":
+            with self.dashboard() as dashboard:
+                before = followers()
                 kill_followers()
                 self.sees("follower", run, *_STATES[moment])
-                self.until("a new follower", lambda: bool(followers()))
-                os.kill(pid, signal.SIGKILL)
+                self.until("a new follower", lambda: bool(set(followers()) - set(before)), "its successor")
+                os.kill(dashboard.process.pid, signal.SIGKILL)
                 self.sees("dashboard", run, *_STATES[moment])
-        self.kill_holder(run, last)
         lives = last == "keeper" and self.way == "task"
-        if lives:
-            self.sees("keeper", run, *_STATES[moment])
-            if moment == "ask":
-                self.imi("answer", run, "yes")
-                self.wait(run, "idle")
-        else:
-            self.sees(last, run, *_OVER)
+        with self.dashboard() as dashboard, self.end_of(run) as ended:
+            time.sleep(_SETTLED)
+            dashboard.mark = len(dashboard.output)
+            self.kill_holder(run, last)
+            self.sees(last, run, *(_STATES[moment] if lives else _OVER))
+            if not lives:
+                self.notes[-1] += f", by itself {ended():.2f} s" if last != "agent" else ""
+                self.until(
+                    "word on the screen",
+                    lambda: any(one in dashboard.output[dashboard.mark :] for one in _SHOWN),
+                    "its screen",
+                )
+        if lives and moment == "ask":
+            self.imi("answer", run, "yes")
+            self.wait(run, "idle")
         self.imi("stop", run, may_fail=True)
         self.wait(run, *_OVER)
         assert not family(run), family(run)
@@ -82,16 +98,38 @@ class KilledProgram(StartedProgram):
             assert not family(again)
 
     @contextmanager
-    def dashboard(self) -> Iterator[int]:
-        """A dashboard in a terminal of its own; its process."""
+    def dashboard(self) -> Iterator[Terminal]:
+        """A dashboard in a terminal of its own."""
         with Terminal([sys.executable, "-m", "imi_monitor"], cwd=self.tree, size=(120, 40)) as terminal:
             terminal.until(b"Worktrees")
-            yield terminal.process.pid
+            yield terminal
+
+    @contextmanager
+    def end_of(self, run: str) -> Iterator[Callable[[], float]]:
+        """A function that returns how long after this moment the agent's process had ended."""
+        began = time.monotonic()
+        watched, ends = os.pidfd_open(self.born(run)["pid"]), list[float]()
+        thread = threading.Thread(target=lambda: ends.append(_wait_end(watched)), daemon=True)
+        thread.start()
+
+        def ended() -> float:
+            thread.join(60)
+            return ends[0] - began
+
+        try:
+            yield ended
+        finally:
+            thread.join(60)
+            os.close(watched)
+
+    def born(self, run: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(Path(launch_folder.folder_of(run).file("born.json")).read_text())
+        return found
 
     def kill_holder(self, run: str, what: str) -> None:
-        born = json.loads(Path(launch_folder.folder_of(run).file("born.json")).read_text())
-        if what == "keeper":
-            os.kill(born["keeper"], signal.SIGKILL)
+        born = self.born(run)
+        if what in ("keeper", "agent"):
+            os.kill(born["keeper" if what == "keeper" else "pid"], signal.SIGKILL)
         elif self.way == "tmux":
             os.kill(int(os.environ["TMUX"].rsplit(",", 2)[1]), signal.SIGKILL)
         else:
@@ -99,15 +137,21 @@ class KilledProgram(StartedProgram):
                 os.kill(pid, signal.SIGKILL)
 
     def sees(self, killed: str, run: str, *states: str) -> None:
+        """How long it takes until the registry has one of these states."""
         began = time.monotonic()
-        self.wait(run, *states)
-        self.notes.append(f"{killed} {time.monotonic() - began:.1f} s")
+        with closing(db.connect(registry(), create=False)) as connection:
+            while (found := runs.by_id(connection, run)) is None or found.shown_state not in states:
+                assert time.monotonic() < began + 60, f"{found and found.shown_state}, not {' or '.join(states)}"
+                time.sleep(0.005)
+        self.notes.append(f"{killed} {time.monotonic() - began:.2f} s")
 
-    def until(self, what: str, holds: object) -> None:
+    def until(self, what: str, holds: Callable[[], bool], note: str) -> None:
         end = time.monotonic() + 30
-        while not holds():  # type: ignore[operator]
+        began = time.monotonic()
+        while not holds():
             assert time.monotonic() < end, f"no {what}"
-            time.sleep(0.1)
+            time.sleep(0.01)
+        self.notes.append(f"{note} {time.monotonic() - began:.2f} s")
 
     def compare(self, run: str) -> None:
         """Nothing that the agent said is lost, doubled or out of order."""
@@ -124,6 +168,12 @@ class KilledProgram(StartedProgram):
             messages = _texts(Path(reader.transcript))[: len(kept)]
         assert kept == messages, f"{len(kept)} recorded, {len(messages)} said"
         self.notes.append(f"{len(kept)} messages")
+
+
+def _wait_end(process: int) -> float:
+    """When the process of this descriptor had ended."""
+    select.select([process], [], [], 60)
+    return time.monotonic()
 
 
 def _texts(transcript: Path) -> list[str | None]:

@@ -36,7 +36,7 @@ def test_a_follower_goes_on_with_the_code_of_an_upgrade(
     wait_for(lambda: not followers())
     monkeypatch.setenv("PYTHONPATH", str(installed))
     assert follower_process.ensure(registry())
-    wait_for(lambda: len(followers()) == 1)
+    wait_for(lambda: follower_process.watch_end(registry()) is not None)  # it has loaded the old code
     (before,) = followers()
     marker, follower = tmp_path / "new-code", installed / "imi_monitor" / "runs" / "follower.py"
     new = follower.read_text().replace("def main(", f"open({str(marker)!r}, 'w').close()\n\n\ndef main(", 1)
