@@ -44,10 +44,65 @@ def agent(state: str, name: str = "claude", *, ago: float = 5, ended: bool = Fal
         (agent("completed", detail=NOTHING_ASKED, ended=True), f"done: {NOTHING_ASKED}"),
         (agent("unknown", detail="silent"), "unknown: silent"),
         (agent("a state of tomorrow"), "unknown"),
+        (agent("planning"), "works: planning"),
+        (agent("failed", tool=ToolCall("Bash", "rm x")), "failed"),
+        (agent("running", tool=ToolCall("Bash", "rm x"), ended=True), "done"),
+        (agent("failed", detail="usage limit"), "limited"),
     ],
 )
 def test_activity_in_words(one: Agent, words: str) -> None:
     assert agent_text.describe_activity(one) == words
+
+
+def test_the_age_of_a_state_is_unknown_while_its_process_is_suspended() -> None:
+    assert agent_text.state_age(agent("running", ago=90), NOW) == "1m"
+    assert agent_text.state_age(replace(agent("running", ago=90), suspended=True), NOW) == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "source", "label"),
+    [
+        (None, "registry", "?"),
+        (Key("h", "app", "feat-a"), "registry", "feat-a"),
+        (Key("h", "app", "feat-a"), "home", "h:feat-a"),
+    ],
+)
+def test_a_worktree_of_another_home_is_named_with_its_host(key: Key | None, source: str, label: str) -> None:
+    one = agent("running")
+    assert agent_text.worktree_label(replace(one, key=key, truth=replace(one.truth, source=source))) == label
+
+
+@pytest.mark.parametrize(
+    ("source", "confidence", "words"),
+    [
+        ("registry", "exact", "registry"),
+        ("transcript", "likely", "transcript (likely)"),
+        ("process", "guess", "process (a guess)"),
+        (None, "guess", "no source"),
+        (None, "exact", "no source"),
+    ],
+)
+def test_the_source_of_a_state_and_how_sure_it_is(source: str | None, confidence: str, words: str) -> None:
+    one = agent("running")
+    assert (
+        agent_text.describe_source(replace(one, truth=replace(one.truth, source=source, confidence=confidence)))
+        == words
+    )
+
+
+@pytest.mark.parametrize(
+    ("cli", "why"),
+    [
+        ("claude", "no hook of it waits for an answer (`imi hooks install claude`)"),
+        ("opencode", "no hook of it waits for an answer (`imi hooks install opencode`)"),
+        ("codex", "it has no daemon of Codex"),
+        ("aider", "its program takes no answers from outside"),
+    ],
+)
+def test_why_a_question_of_an_agent_is_answered_on_its_own_screen(cli: str, why: str) -> None:
+    asked = agent_text.not_started("one", cli, asked=True)
+    assert asked == f"enter goes to its own screen: imi did not start one, and {why}"
+    assert agent_text.not_started("one", cli) == "one was not started by imi: enter goes to its own screen"
 
 
 def test_an_agent_of_which_only_a_title_is_known_is_ready_until_a_turn_is_known() -> None:
@@ -62,6 +117,9 @@ def test_evidence_of_an_agent_that_was_never_asked_says_ready() -> None:
     never = Evidence("registry", "completed", times.stamp(NOW), "the registry says idle", NOTHING_ASKED, standing=True)
     one = agent("completed", detail=NOTHING_ASKED, used=(never,))
     assert "  registry, now: ready: the registry says idle" in agent_text.explain(one, NOW)
+    assert agent_text.evidence_word(never) == "ready"
+    assert agent_text.evidence_word(replace(never, state="running")) == "works"
+    assert agent_text.evidence_word(replace(never, detail="its turn is over")) == "idle"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +163,7 @@ def test_agents_that_need_a_person_are_listed_first() -> None:
 
 
 def test_token_counts_are_short() -> None:
-    assert [agent_text.format_tokens(n) for n in (None, 0, 999, 1000, 9949, 9950, 61_234, 1_240_000)] == [
+    assert [agent_text.format_tokens(n) for n in (None, 0, 999, 1000, 9949, 9950, 61_234, 1_000_000, 1_240_000)] == [
         "?",
         "0",
         "999",
@@ -113,6 +171,7 @@ def test_token_counts_are_short() -> None:
         "9.9k",
         "10k",
         "61k",
+        "1.0M",
         "1.2M",
     ]
 
@@ -171,6 +230,9 @@ def test_every_known_fact_is_listed_and_no_other() -> None:
         "claim": "held by claude-1",
         "note": "an odd line",
     }
+    in_zellij = SessionFacts(context_used=50_000, zellij="main:4")
+    facts = dict(agent_text.list_facts(replace(agent("running"), facts=in_zellij), NOW))
+    assert (facts["context"], facts["terminal"]) == ("50k", "main:4")
     bare = replace(agent("running"), session=None, pid=None, seen_at=None)
     assert [name for name, _ in agent_text.list_facts(bare, NOW)] == ["folder", "program", "claim"]
 
@@ -200,6 +262,7 @@ def test_an_explanation_line_by_line() -> None:
     bare = agent("unknown", ago=90)
     lines = agent_text.explain(bare, NOW)
     assert lines[:4] == ["claude in feat-a: unknown, since 1m", "source: registry", "", "no evidence of what it does"]
+    assert lines[4:6] == ["", "facts:"], "nothing was rejected"
     suspended = agent_text.explain(replace(bare, suspended=True), NOW)
     assert suspended[0] == "claude in feat-a: suspended: unknown, since 1m"
     assert suspended[1] == "its process is suspended (ctrl-z, SIGSTOP): it does nothing until it is continued"
@@ -229,6 +292,30 @@ def test_a_table_has_a_text_beside_each_name() -> None:
     lines = agent_text.table([agent("running", "one"), agent("running", "two")], NOW, {"two": "[claims it]"})
     assert sorted(line.split("  ")[0] for line in lines) == ["one", "two [claims it]"]
     assert not any("[" in line for line in agent_text.table([agent("running", "one")], NOW))
+
+
+def test_a_table_line_by_line() -> None:
+    """Ages and tokens are right-aligned; what is not so of any agent takes no column."""
+    plain = agent("running", "one", tool=ToolCall("Edit", "a.py"))
+    assert agent_text.table([plain], NOW) == ["one  feat-a  Edit a.py  5s  registry"]
+    walled = replace(plain, wall="strict", facts=SessionFacts(tokens_in=61_000, tokens_out=300))
+    intruder = replace(agent("running", "two", ago=90 * 60), claim="other", claimed_by="one", wall="off")
+    assert agent_text.table([walled, intruder], NOW) == [
+        "two  feat-a  works      1h                        registry  works where one holds the claim!",
+        "one  feat-a  Edit a.py  5s  wall strict  61k tok  registry",
+    ]
+
+
+def test_a_narrow_table_leaves_out_the_wall_then_the_tokens_then_the_source() -> None:
+    one = replace(
+        agent("running", "claude-1", tool=ToolCall("Edit", "src/api.ts")),
+        wall="write",
+        facts=SessionFacts(tokens_in=61_000),
+    )
+    shown = ["claude-1", "feat-a", "Edit src/api.ts", "5s", "wall write", "61k tok", "registry"]
+    for width, left_out in ((None, ()), (60, (4,)), (55, (4, 5)), (45, (4, 5, 6))):
+        expected = [text for place, text in enumerate(shown) if place not in left_out]
+        assert agent_text.table([one], NOW, width=width) == ["  ".join(expected)], width
 
 
 def test_hostile_text_is_harmless_and_data_is_json() -> None:

@@ -72,6 +72,7 @@ def test_long_text_keeps_both_ends() -> None:
     assert len(shown) <= 100
     assert shown.startswith("aaa") and shown.endswith("z") and "…" in shown
     assert [safe("abcdefgh", limit) for limit in (3, 4, 5, 7, 8)] == ["a…h", "a…h", "ab…gh", "abc…fgh", "abcdefgh"]
+    assert [safe("abcdefgh", limit) for limit in (1, 2)] == ["a…h", "a…h"], "never less than one character of each end"
 
 
 def test_combining_marks_do_not_pile_up() -> None:
@@ -102,10 +103,20 @@ def test_lines_are_counted_when_there_are_too_many() -> None:
     assert all(harmless(line) for line in lines)
 
 
+def test_as_many_lines_as_are_wanted_are_not_counted() -> None:
+    assert safe_lines("a\n\n \nb", most=3) == ["a", "b"]
+    assert safe_lines("a\nb", most=2) == ["a", "b"]
+
+
+def test_bytes_have_the_lines_of_their_text() -> None:
+    text = "a\x85b\u2028c\x0cd\r\ne"
+    assert safe_lines(text.encode()) == safe_lines(text) == ["a", "b", "c", "d", "e"]
+
+
 def test_counts_have_the_right_form() -> None:  # S2.39
     assert [count(n, "commit") for n in (0, 1, 2)] == ["0 commits", "1 commit", "2 commits"]
     assert count(2, "entry", "entries") == "2 entries"
-    assert count(12_345, "file") == "12,345 files"
+    assert [count(n, "file") for n in (999, 1000, 12_345)] == ["999 files", "1,000 files", "12,345 files"]
 
 
 VALUES = st.recursive(
