@@ -107,9 +107,10 @@ def _of_dead_process(
             return replace(found, ended=True)
     died_at_work = left is not None and last is not None and _moment(left.at) > _moment(last.at)
     seen_at_work = last is not None and former is not None and _was_at_work_after(former, last)
-    if last is not None and last.state in RESTING and not (died_at_work or seen_at_work):
-        confidence = LIKELY if last.or_else else EXACT
-        return _truth(last, ordered, "the process has ended", confidence, ended=True)
+    at_rest = last if last is not None and last.state in RESTING else None
+    if at_rest is not None and not (died_at_work or seen_at_work):
+        confidence = LIKELY if at_rest.or_else else EXACT
+        return _truth(at_rest, ordered, "the process has ended", confidence, ended=True)
     newest = last or (ordered[0] if ordered else None)
     since = last_alive or (newest.at if newest else None)
     why = "the process is gone, so its last activity is over"
@@ -118,7 +119,7 @@ def _of_dead_process(
         DEAD,
         since,
         "process",
-        LIKELY if seen_at_work and last is not None and last.state in RESTING else EXACT,
+        LIKELY if seen_at_work and at_rest is not None else EXACT,
         "its process is gone",
         newest.tool if newest else None,
         rejected=rejected,

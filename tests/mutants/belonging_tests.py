@@ -46,6 +46,7 @@ _GIT = (
     "git/test_canaries.py",
 )
 _CLAUDE = (
+    "sources/agents/test_claude_reducer.py",
     "sources/agents/test_claude_records.py",
     "sources/agents/test_claude_replay.py",
     "sources/agents/test_claude_live.py",
@@ -108,7 +109,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "git/git_status.py": ("git/test_git_status.py", "git/test_dirty.py", "actions/test_removal_verdict.py"),
     "model/text.py": ("model/test_text.py",),
     "model/agent_text.py": ("model/test_agent_text.py",),
-    "model/truth.py": ("model/test_truth.py", "model/test_truth_hooks.py"),
+    "model/truth.py": ("model/test_truth_rules.py", "model/test_truth.py", "model/test_truth_hooks.py"),
     "sources/agents/claude/reducer.py": _CLAUDE,
     "sources/agents/claude/records.py": _CLAUDE,
     "sources/agents/sighting_merge.py": (

@@ -130,8 +130,9 @@ class ChangeCoalescer:
         existed = self.tracked(path) if waiting.existed is None else waiting.existed
         if not self._exists(path):
             return "deleted" if existed else None
-        source = over.get(waiting.origin) if waiting.origin else None
-        if source is not None and source.existed and not existed and not self._exists(waiting.origin or ""):
+        origin = waiting.origin or ""
+        source = over.get(origin)
+        if source is not None and source.existed and not existed and not self._exists(origin):
             return "renamed"
         return "modified" if existed else "created"
 
@@ -168,8 +169,7 @@ class ChangeCoalescer:
 def common_folder(paths: Iterable[str]) -> str:
     """Return the deepest folder above all of them; `.` for the worktree itself."""
     folders = [path.rpartition("/")[0] for path in paths]
-    shared = os.path.commonpath(folders) if folders and all(folders) else ""
-    return shared or "."
+    return (os.path.commonpath(folders) if folders else "") or "."
 
 
 def _size(path: str) -> int | None:

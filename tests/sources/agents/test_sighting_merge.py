@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from imi_monitor.model import agent_text, snapshot_json, times
 from imi_monitor.model.agent import AgentEvent, Evidence, SessionFacts, ToolCall
 from imi_monitor.sources.agents import fields
 from imi_monitor.sources.agents.agent_reader import Sighting
-from imi_monitor.sources.agents.sighting_merge import SightingMerge, as_agent
+from imi_monitor.sources.agents.sighting_merge import SightingMerge, as_agent, differs_only_in_events
 
 
 def said(source: str, state: str = "running") -> tuple[Evidence, ...]:
@@ -78,6 +79,29 @@ def test_a_proof_of_life_wins_over_a_proof_of_an_end() -> None:
     assert one.alive is False
 
 
+def test_a_process_whose_session_moved_to_another_one_is_an_agent_by_itself() -> None:
+    """A session names two processes: the one that has ended, whose number is used again, and the one it lives in."""
+    process = Sighting("claude", None, "/a", pid=7, pid_started="99", alive=True)
+    ended = Sighting("claude", "s", "/a", pid=7, pid_started="9", alive=False)
+    assert len(merge([ended, Sighting("claude", "s", "/a", pid=8, alive=True), process])) == 2
+    unknown = Sighting("claude", "s", "/a", pid=7)
+    assert len(merge([unknown, Sighting("claude", "s", "/a", alive=False), process])) == 2
+    assert len(merge([unknown, process])) == 1
+
+
+def test_an_ended_agent_is_not_suspended() -> None:
+    one = Sighting("claude", "s", "/a", pid=7, alive=True, evidence=said("transcript"), suspended=True)
+    assert as_agent(one, None, times.now()).agent.suspended
+    assert not as_agent(replace(one, alive=False), None, times.now()).agent.suspended
+    assert not as_agent(replace(one, suspended=False), None, times.now()).agent.suspended
+
+
+def test_sightings_that_differ_only_in_their_events() -> None:
+    one = Sighting("claude", "s", "/a", pid=7)
+    assert differs_only_in_events(one, replace(one, events=(AgentEvent("prompt", "1", "now"),)))
+    assert not differs_only_in_events(one, replace(one, pid=8))
+
+
 def test_the_id_of_an_agent_is_its_session_or_its_pid() -> None:
     now = times.now()
     assert as_agent(Sighting("claude", "s", "/a"), None, now).agent.id == "claude:s"
@@ -120,6 +144,25 @@ def test_only_changed_groups_are_merged_again() -> None:
     after = merger.merge([sessions[0], other, *bare])
     assert after[0] is before[0]
     assert (after[1].facts.model, [each.source for each in after[1].evidence]) == ("m", ["process"])
+
+
+def test_a_sighting_alone_is_the_agent() -> None:
+    alone = Sighting("claude", "s", "/a", pid=7, facts=SessionFacts(files=("/a/x", "/a/x")))
+    assert merge([alone])[0] is alone
+
+
+def test_a_new_agent_costs_no_merge_of_the_others() -> None:
+    """Only the groups that have other sightings are merged again, also when the groups are other ones."""
+    merger, process = SightingMerge(), Sighting("claude", None, "/a", pid=7, alive=True, evidence=said("process"))
+    one, two = (Sighting("claude", name, "/a", pid=pid, alive=True) for name, pid in (("s", 7), ("t", 8)))
+    first, second = merger.merge([one, two, process])
+    again, other, third = merger.merge([one, two, process, Sighting("claude", "u", "/a")])
+    assert (again is first, other is second, third.session) == (True, True, "u")
+    screen = Sighting("claude", "t", None, pid=8, alive=True, facts=SessionFacts(tmux="%1"))
+    assert merger.merge([one, two, process, screen])[1].facts.tmux == "%1", "one more sighting of an agent"
+    changed = replace(one, facts=SessionFacts(model="m"))
+    found = merger.merge([changed, two, process, screen, Sighting("claude", "v", "/a")])
+    assert (found[0].facts.model, found[1].facts.tmux) == ("m", "%1")
 
 
 def test_a_merge_that_goes_on_gives_what_a_new_one_gives() -> None:

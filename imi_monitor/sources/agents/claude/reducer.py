@@ -156,17 +156,18 @@ class ClaudeReducer(SessionReducer):
 
     def evidence(self, asked: bool = False) -> Evidence | None:
         """What the last relevant record shows. `asked`: the agent is known to ask for permission now."""
-        if self._state is None:
+        state = self._state
+        if state is None:
             return None
         calls = list(self.calls.open.values())
-        if self._state in RESTING or not calls:
-            return self._evidence_without_call()
+        if state in RESTING or not calls:
+            return self._evidence_without_call(state)
         return self._evidence_of_call(calls[0] if asked else calls[-1])
 
-    def _evidence_without_call(self) -> Evidence:
-        state = PLANNING if self._state == RUNNING and self.mode == "plan" else self._state or RUNNING
+    def _evidence_without_call(self, state: str) -> Evidence:
+        shown = PLANNING if state == RUNNING and self.mode == "plan" else state
         says = f"{self.name} {self._says}"
-        return Evidence("transcript", state, self._since, says, self._detail, or_else=self._doubts())
+        return Evidence("transcript", shown, self._since, says, self._detail, or_else=self._doubts())
 
     def _doubts(self) -> frozenset[str]:
         """Other states in which the file would look the same."""
