@@ -47,6 +47,7 @@ _GIT = (
 )
 _CLAUDE = (
     "sources/agents/test_claude_reducer.py",
+    "sources/agents/test_claude_format.py",
     "sources/agents/test_claude_records.py",
     "sources/agents/test_claude_replay.py",
     "sources/agents/test_claude_live.py",

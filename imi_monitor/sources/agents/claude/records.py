@@ -30,14 +30,14 @@ _HEAD = 200  # bytes that contain the kind of a record
 
 def matters(line: bytes) -> bool:
     """True if the record may matter. Inside a JSON string quotes are escaped, so no text can look like these bytes."""
-    return not line.startswith(_USELESS) and line.find(_ATTACHMENT, 0, _HEAD) < 0
+    return not line.startswith(_USELESS) and _ATTACHMENT not in line[:_HEAD]
 
 
 def parse(line: bytes) -> JsonObject | None:
     """The record; None if it is not readable. A record that follows a line torn by a crash is recovered."""
     whole = fields.record(line)
     if whole is None:
-        start = max(line.rfind(beginning, 1) for beginning in _BEGINNINGS)
+        start = max(line.rfind(beginning) for beginning in _BEGINNINGS)
         whole = fields.record(line[start:]) if start > 0 else None
     return whole
 
@@ -127,8 +127,7 @@ def _target(name: str, arguments: JsonObject, cwd: str | None) -> str | None:
 
 
 def _relative(path: str, cwd: str | None) -> str:
-    inside = cwd is not None and path.startswith(cwd.rstrip("/") + "/")
-    return path[len(cwd.rstrip("/")) + 1 :] if inside and cwd is not None else path
+    return path if cwd is None else path.removeprefix(cwd.rstrip("/") + "/")
 
 
 # -- tool calls -------------------------------------------------------------------------------------------------------
