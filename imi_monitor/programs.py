@@ -108,7 +108,7 @@ def search_path(path: str | None = None) -> str:
     folders = _worktree_folders()
     known = _search_paths.get(whole)
     if known is None or known[0] != folders:
-        kept = (entry for entry in _absolute_entries(whole) if entry in _SYSTEM or is_outside(entry))
+        kept = filter(is_outside, _absolute_entries(whole))
         known = _search_paths[whole] = (folders, os.pathsep.join(kept) or os.defpath)
     return known[1]
 
@@ -150,7 +150,7 @@ def _candidates(name: str, path: str | None) -> Iterator[str]:
     if "/" in name:
         programs = [name] if os.path.isabs(name) else []
     else:
-        programs = [os.path.join(entry, name) for entry in _absolute_entries(_path(path))] if name else []
+        programs = [os.path.join(entry, name) for entry in _absolute_entries(_path(path))]
     for program in programs:
         if os.access(program, os.X_OK) and os.path.isfile(program):
             yield program
@@ -206,10 +206,10 @@ def _real_folders(folders: list[str]) -> Iterator[str]:
         above, name = os.path.split(folder)
         if name in ("", ".", "..") or os.path.islink(folder):
             yield os.path.realpath(folder)
-            continue
-        if above not in parents:
-            parents[above] = os.path.realpath(above)
-        yield os.path.join(parents[above], name)
+        else:
+            if above not in parents:
+                parents[above] = os.path.realpath(above)
+            yield os.path.join(parents[above], name)
 
 
 def _recorded_worktrees(common_dir: str) -> Iterator[str]:
@@ -231,5 +231,6 @@ def _recorded_worktrees(common_dir: str) -> Iterator[str]:
             continue
         finally:
             os.close(handle)
-        if recorded:
-            yield os.path.dirname(os.path.normpath(os.path.join(admin, recorded)))
+        yield os.path.dirname(
+            os.path.normpath(os.path.join(admin, recorded))
+        )  # an empty record gives one of git's own folders

@@ -25,6 +25,7 @@ from imi_monitor.mux import multiplexer, tmux, zellij
 from imi_monitor.sources.files.watchfiles_watcher import WatchfilesWatcher
 from imi_monitor.ui import command_conditions, editor, menu_entries, pull_request_page
 from imi_monitor.ui.handlers import worktree_commands
+from tests.audit_events import at_event
 from tests.helpers import ROOT, Repo, git, imi
 from tests.limits import LIMIT
 from tests.sources.source_kit import until
@@ -102,6 +103,8 @@ class Planted:
         inside, own = self.feature.path / "bin", self._home / "bin"
         if kind == "link":
             own.symlink_to(inside)
+        elif kind == "relative link":
+            own.symlink_to(os.path.relpath(inside, own.parent))
         elif kind == "link over a link":
             (self.feature.path / "hop").symlink_to(self._home / "elsewhere")
             own.symlink_to(self.feature.path / "hop")
@@ -122,7 +125,19 @@ class Planted:
         }.get(kind, str(own))
 
 
-KINDS = ("dot", "empty", "relative", "up", "absolute", "main", "dots", "link", "link over a link", "links to programs")
+KINDS = (
+    "dot",
+    "empty",
+    "relative",
+    "up",
+    "absolute",
+    "main",
+    "dots",
+    "link",
+    "relative link",
+    "link over a link",
+    "links to programs",
+)
 
 
 @pytest.fixture
@@ -198,6 +213,80 @@ def test_a_program_inside_a_worktree_is_named_as_the_reason(planted: Planted) ->
     assert programs.find(inside) is None and "is inside a worktree" in programs.why_missing(inside)
     assert programs.find("bin/codex") is None and "relative path" in programs.why_missing("bin/codex")
     assert programs.find("") is None
+
+
+def test_a_program_that_is_nowhere_is_not_installed_whatever_its_name_looks_like() -> None:
+    for name in ("/no/such/program", "no-such-program"):
+        assert programs.find(name) is None and programs.why_missing(name) == "is not installed, or not in PATH"
+
+
+def test_worktrees_of_all_open_repositories_count(planted: Planted, tmp_path: Path) -> None:
+    other = Repo.create(tmp_path / "other")
+    make_programs(other.path / "bin", planted.log)
+    assert programs.find("codex", str(other.path / "bin")) is not None
+    layout.discover(str(other.path))
+    for folder in (other.path, planted.feature.path):
+        assert programs.find("codex", str(folder / "bin")) is None
+        assert not programs.is_outside(str(folder)) and programs.is_outside(f"{folder}-not")
+
+
+def test_a_main_worktree_counts_however_its_repository_was_opened_later(tmp_path: Path) -> None:
+    programs.avoid_repository(f"{tmp_path}/git", f"{tmp_path}/main")
+    programs.avoid_repository(f"{tmp_path}/git", None)
+    assert not programs.is_outside(f"{tmp_path}/main/bin/x") and not programs.is_outside(f"{tmp_path}/git/hooks/x")
+    programs.avoid_worktrees(f"{tmp_path}/unknown", [f"{tmp_path}/there"])
+    assert programs.is_outside(f"{tmp_path}/there/bin/x"), "nobody has opened it"
+
+
+@pytest.mark.parametrize("spelling", ["{}", "{}/", "{}/.", "{}/bin/..", "{}-link"])
+def test_a_worktree_counts_however_git_has_recorded_its_path(spelling: str, tmp_path: Path) -> None:
+    (tmp_path / "tree" / "bin").mkdir(parents=True)
+    (tmp_path / "tree-link").symlink_to("tree")
+    programs.avoid_repository(f"{tmp_path}/git", None)
+    assert programs.is_outside(str(tmp_path / "tree" / "bin" / "x")), "git has recorded none"
+    programs.avoid_worktrees(f"{tmp_path}/git", [spelling.format(tmp_path / "tree")])
+    assert not programs.is_outside(str(tmp_path / "tree" / "bin" / "x"))
+    assert programs.is_outside(str(tmp_path / "x"))
+
+
+def test_programs_of_the_system_are_found_even_if_its_folder_is_a_worktree() -> None:
+    programs.avoid_repository("/usr/.git", "/usr")
+    assert programs.find("git", "/usr/bin") == "/usr/bin/git"
+    assert not programs.is_outside("/usr/share/x") and not programs.is_outside("bin") and not programs.is_outside("")
+
+
+@pytest.mark.parametrize(("links", "outside"), [(40, True), (41, False)])
+def test_as_many_links_are_followed_as_the_kernel_follows(links: int, outside: bool, tmp_path: Path) -> None:
+    (tmp_path / "0").write_text("")
+    for number in range(links):
+        (tmp_path / str(number + 1)).symlink_to(str(number))
+    last = tmp_path / str(links)
+    assert (programs.is_outside(str(last)), last.exists()) == (outside, outside)
+
+
+def test_a_record_of_a_worktree_that_is_a_pipe_blocks_nothing(repo: Repo) -> None:
+    for name, make in (("pipe", os.mkfifo), ("folder", os.mkdir)):
+        (repo.path / ".git" / "worktrees" / name).mkdir(parents=True)
+        make(repo.path / ".git" / "worktrees" / name / "gitdir")
+    before = len(os.listdir("/dev/fd"))
+    layout.discover(str(repo.path))
+    assert not programs.is_outside(str(repo.path / "bin"))
+    assert len(os.listdir("/dev/fd")) <= before
+
+
+def test_the_list_of_worktrees_is_read_once_and_path_is_searched_once(planted: Planted) -> None:
+    assert programs.search_path() is programs.search_path()
+    (planted.repo.path / "bin").mkdir()
+    with at_event("os.listdir", lambda: None, once=False) as read:
+        programs.find("codex", str(planted.feature.path / "bin"))
+    assert read == []
+
+
+def test_our_own_program_is_the_one_beside_our_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert programs.own_program() is None
+    (tmp_path / "imi").touch()
+    assert programs.own_program() == str(tmp_path / "imi")
 
 
 def test_a_worktree_that_is_new_or_moved_counts_at_once(planted: Planted, tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ def _own(listing: Listing) -> list[tuple[str, str]]:
 
 
 def _users(listing: Listing) -> list[tuple[str, str]]:
-    return [(key, value) for scope, key, value in listing if scope not in _OWN and scope != "command"]
+    return [(key, value) for scope, key, value in listing if scope not in _OWN]
 
 
 def _overrides(listing: Listing) -> list[tuple[str, str]]:

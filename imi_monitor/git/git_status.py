@@ -89,7 +89,8 @@ def read_status(
         "--ignore-submodules=dirty",
         f"--ignored={'matching' if ignored else 'no'}",
         "--find-renames",
-        *(["--", *(f":(top,literal){path}" for path in paths)] if paths else []),
+        "--",
+        *(f":(top,literal){path}" for path in paths),
         timeout=60.0,
         cancelled=cancelled,
     ).stdout
@@ -104,12 +105,12 @@ def operation_in_progress(admin_dir: str) -> str | None:
         raise GitError(
             f"the git directory {safe(admin_dir)} cannot be read: {problem.strerror}", code="unreadable"
         ) from problem
-    if "rebase-apply" in names and os.path.lexists(os.path.join(admin_dir, "rebase-apply", "applying")):
+    if os.path.lexists(os.path.join(admin_dir, "rebase-apply", "applying")):
         return "am"
     for name, act in _OPERATIONS:
         if name in names:
             return act
-    return _sequence(admin_dir) if "sequencer" in names else None
+    return _sequence(admin_dir)
 
 
 def stashes(git: Git, branch: str | None) -> list[str]:
@@ -123,7 +124,7 @@ def all_stashes(git: Git) -> list[str]:
     """Return every stash entry of the repository, newest first."""
     if not has_reftable(git.common_dir) and not os.path.lexists(os.path.join(git.common_dir, "logs", "refs", "stash")):
         return []  # the entries are that log; most repositories have none, and the answer costs two processes
-    return git.lines0("stash", "list", "-z", "--no-show-signature", "--format=%gd: %gs")
+    return git.lines0("stash", "list", "-z", "--format=%gd: %gs")
 
 
 def _sequence(admin_dir: str) -> str | None:

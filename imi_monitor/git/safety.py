@@ -107,7 +107,7 @@ def _whole(path: str) -> bytes:
         return f"errno {error.errno}".encode()
     try:
         info = os.fstat(fd)
-        with os.fdopen(os.dup(fd), "rb") as file:
+        with os.fdopen(fd, "rb", closefd=False) as file:
             return f"{info.st_mode:o} {info.st_size} ".encode() + file.read(_LARGEST_HOOK)
     except OSError as error:  # a directory
         return f"errno {error.errno}".encode()

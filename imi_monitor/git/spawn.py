@@ -59,14 +59,7 @@ class FinishedProcess:
     __slots__ = ("cancelled", "capped", "returncode", "stderr", "stdout", "timed_out")
 
     def __init__(
-        self,
-        returncode: int,
-        stdout: bytes,
-        stderr: bytes,
-        *,
-        timed_out: bool = False,
-        capped: bool = False,
-        cancelled: bool = False,
+        self, returncode: int, stdout: bytes, stderr: bytes, *, timed_out: bool, capped: bool, cancelled: bool
     ) -> None:
         self.returncode = returncode
         self.stdout = stdout
@@ -225,7 +218,7 @@ class _Child:
             timed_out = left <= 0
             stopped = cancelled is not None and cancelled()
             if timed_out or stopped or self.capped:
-                self.stop(deadline if timed_out else min(deadline, time.monotonic() + _GRACE))
+                self.stop(min(deadline, time.monotonic() + _GRACE))
                 break
             self._step(min(left * 1000, _TICK_MS) if cancelled else left * 1000)
         else:
@@ -242,14 +235,17 @@ class _Child:
         self.on_stderr = None
         self.on_stdout = None if self.on_stdout is None else _ignored
         self._signal(SIGTERM)
+        try:
+            self._wait_until(until, reap=False)
+        finally:  # also after another Ctrl-C, which only a process with one thread can keep waiting
+            self._signal(SIGKILL)
+            self._wait_until(time.monotonic() + _REAP_SECONDS, reap=True)
+            if self.gone:
+                self._reap()
+
+    def _wait_until(self, until: float, *, reap: bool) -> None:
         while not self.gone and (left := until - time.monotonic()) > 0:
-            self._step(left * 1000, reap=False)
-        self._signal(SIGKILL)
-        until = time.monotonic() + _REAP_SECONDS
-        while not self.gone and (left := until - time.monotonic()) > 0:
-            self._step(left * 1000)
-        if self.gone:
-            self._reap()
+            self._step(left * 1000, reap)
 
     def close(self) -> None:
         for fd in (self.out, self.err, self.pidfd):
@@ -311,15 +307,13 @@ class _Child:
         return len(data)
 
     def _keep(self, data: bytes) -> None:
-        room = self.room
-        self.capped = self.capped or len(data) > room
-        self.room -= min(room, len(data))
-        if room > 0:
-            kept = data[:room] if len(data) > room else data
-            if self.on_stdout is not None:
-                self.on_stdout(kept)
-            else:
-                self.stdout.write(kept)
+        kept = data[: self.room]
+        self.capped = len(kept) < len(data)
+        self.room -= len(kept)
+        if self.on_stdout is None:
+            self.stdout.write(kept)
+        elif kept:
+            self.on_stdout(kept)
 
     def _drain(self) -> None:
         """Read what it left in the pipes, and no more: a grandchild that holds them open may write for ever."""

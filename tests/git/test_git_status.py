@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from imi_monitor.git.dirty import is_dirty
 from imi_monitor.git.git_status import (
     GitStatus,
     GitStatusEntry,
+    all_stashes,
     hidden_edits,
     operation_in_progress,
     read_status,
     stashes,
 )
+from imi_monitor.git.runner import Git
 from imi_monitor.model.errors import GitError
 from tests.git.git_kit import commit_id, commit_on_main, make_branch, open_git, start_conflict
 from tests.helpers import Repo, git
@@ -69,6 +72,18 @@ def test_a_submodule_counts_as_changed_when_it_is_at_another_commit(repo: Repo, 
     inner.commit("only here")
     for trusted in (False, True):
         assert read_status(open_git(repo, trusted=trusted)).unstaged == ("lib",)
+
+
+def test_a_status_lists_ignored_files_only_when_asked_and_finds_renames_whatever_the_settings_say(repo: Repo) -> None:
+    repo.git("config", "status.renames", "false")
+    repo.git("mv", "src/db.py", "src/database.py")
+    repo.write(".env", "SECRET=1")
+    status = read_status(open_git(repo))
+    assert status.ignored == () and read_status(open_git(repo), ignored=True).ignored == (".env",)
+    assert status.entries == (GitStatusEntry("src/database.py", "R", ".", "src/db.py"),)
+    repo.write("new/a", "x")
+    repo.write("new/b", "x")
+    assert read_status(open_git(repo), untracked="normal").untracked == ("new/",)
 
 
 def test_untracked_files_show_even_when_the_repository_hides_them(repo: Repo) -> None:  # R1: showUntrackedFiles=no
@@ -220,22 +235,87 @@ def test_an_unreadable_git_directory_is_not_idle(tmp_path: Path) -> None:
 
 
 def test_hidden_edits_are_found(repo: Repo) -> None:  # R1: assume-unchanged, skip-worktree
-    for name in ("same", "edited", "gone", "skipped", "absent", "li\nne", "link"):
-        if name == "link":
+    odd = ("li\nne", 'quo"te', "back\\slash", "tab\tbed")
+    for name in (
+        "same",
+        "edited",
+        "gone",
+        "skipped",
+        "absent",
+        "both",
+        "link",
+        "same link",
+        "filed",
+        "linked",
+        "folded",
+        *odd,
+    ):
+        if name in ("link", "same link", "filed"):
             (repo.path / name).symlink_to("same")
         else:
             repo.write(name, "old\n")
     repo.commit("files")
-    repo.git("update-index", "--assume-unchanged", "same", "edited", "gone", "li\nne", "link")
-    repo.git("update-index", "--skip-worktree", "skipped", "absent")
-    for name in ("edited", "skipped", "li\nne"):
+    repo.write("inner/deep", "old\n")
+    repo.commit("a folder")
+    marked = ("same", "edited", "gone", "link", "same link", "filed", "linked", "folded", "inner/deep", "both", *odd)
+    repo.git("update-index", "--assume-unchanged", *marked)
+    repo.git("update-index", "--skip-worktree", "skipped", "absent", "both")
+    for name in ("edited", "skipped", *odd[:3]):
         repo.write(name, "new\n")
-    (repo.path / "gone").unlink()
-    (repo.path / "absent").unlink()
+    for name in ("gone", "absent", "both", "filed", "linked", "folded"):
+        (repo.path / name).unlink()
+    (repo.path / "filed").write_text("same")  # what the link named
+    (repo.path / "linked").symlink_to("same")
+    (repo.path / "folded").mkdir()
+    (repo.path / "inner" / "deep").unlink()
+    (repo.path / "inner").rmdir()
+    (repo.path / "inner").symlink_to("inner")  # cannot be read: a loop
+    repo.write(".git/info/exclude", "/inner\n")
     (repo.path / "link").unlink()
     (repo.path / "link").symlink_to("elsewhere")
     assert repo.git("status", "--porcelain") == ""  # git itself says nothing
-    assert hidden_edits(open_git(repo)) == ("edited", "gone", "li\nne", "link", "skipped")
+    edited = ("edited", "gone", "skipped", "link", "filed", "linked", "folded", "inner/deep", *odd[:3])
+    assert hidden_edits(open_git(repo)) == tuple(sorted(edited))
+    (repo.path / "inner").unlink()
+    (repo.path / "inner").write_text("a file instead of the folder")
+    assert "inner/deep" in hidden_edits(open_git(repo))
+
+
+def test_a_marked_link_is_compared_by_the_hash_of_the_repository(tmp_path: Path) -> None:
+    git("init", "-q", "--object-format=sha256", str(tmp_path / "new"), cwd=tmp_path)
+    made = Repo(tmp_path / "new")
+    for name in ("same", "moved"):
+        (made.path / name).symlink_to("target")
+    made.git("add", "-A")
+    made.git("update-index", "--assume-unchanged", "same", "moved")
+    (made.path / "moved").unlink()
+    (made.path / "moved").symlink_to("elsewhere")
+    assert hidden_edits(open_git(made)) == ("moved",)
+
+
+def test_a_marked_submodule_counts_as_edited_while_it_is_there(repo: Repo, tmp_path: Path) -> None:
+    library = Repo.create(tmp_path / "lib")
+    repo.git("submodule", "add", "-q", str(library.path), "lib")
+    repo.commit("with a submodule")
+    repo.git("update-index", "--assume-unchanged", "lib")
+    assert hidden_edits(open_git(repo)) == ("lib",)
+    (repo.path / "lib" / ".git").unlink()
+    assert hidden_edits(open_git(repo)) == ()
+
+
+def test_marked_files_of_which_git_gives_no_id_are_an_error(repo: Repo, shim: Callable[[str], Path]) -> None:
+    found = open_git(repo)
+    repo.git("update-index", "--assume-unchanged", "README.md")
+    shim('case "$*" in *hash-object*) exit 0;; esac; exec "$real_git" "$@"')
+    assert not hidden_edits_known(found)
+
+
+def hidden_edits_known(found: Git) -> bool:
+    """Whether the only marked file is taken for unchanged."""
+    try:
+        return hidden_edits(found) == ()
+    except ValueError:
+        return False
 
 
 def test_a_marked_file_is_compared_as_git_stores_it(repo: Repo) -> None:
@@ -273,6 +353,23 @@ def test_stashes_belong_to_the_branch_they_were_made_on(repo: Repo) -> None:
         "stash@{1}: WIP on feat/x:",
     ]
     assert stashes(open_git(tree), "feat") == []
+
+
+def test_a_repository_without_a_stash_takes_no_process(repo: Repo, count_git: Callable[[], int]) -> None:
+    assert all_stashes(open_git(repo)) == [] and count_git() == 0
+    repo.git("config", "log.showSignature", "true")
+    repo.write("README.md", "put away\n")
+    repo.git("stash", "push", "-q")
+    (entry,) = all_stashes(open_git(repo))
+    assert entry.startswith("stash@{0}: WIP on main: ") and count_git() > 0
+
+
+def test_a_repository_with_tables_for_refs_is_asked_for_its_stash(repo: Repo, shim: Callable[[str], Path]) -> None:
+    """Only git reads them."""
+    found = open_git(repo)
+    (repo.path / ".git" / "reftable").mkdir()
+    shim(r"printf 'stash@{0}: WIP on main: x\0'")
+    assert all_stashes(found) == ["stash@{0}: WIP on main: x"]
 
 
 def test_status_takes_no_lock_and_writes_no_index(repo: Repo) -> None:  # G4

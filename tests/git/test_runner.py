@@ -168,6 +168,10 @@ def test_sparse_per_worktree_configuration_and_any_directory_give_what_plain_git
     assert found.run(*args).stdout == plain
 
 
+def test_lines_need_no_nul_at_the_end(repo: Repo) -> None:
+    assert of(repo).lines0("rev-parse", "HEAD") == [repo.git("rev-parse", "HEAD") + "\n"]
+
+
 def test_git_runs_when_our_own_folder_is_deleted(repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     os.chdir(tmp_path / "gone")
@@ -186,6 +190,14 @@ def test_git_version_is_read() -> None:
         (b"git version 2.39.5 (Apple Git-154)\n", (2, 39, 5)),
         (b"git version 2.55.0.rc1.g1a2b3c4\n", (2, 55, 0)),
         (b"git version 2.55.GIT\n", (2, 55, 0)),
+        (b"git version 2.55.1.2.3\n", (2, 55, 1)),
+        (b"git version 3\n", (3, 0, 0)),
+        (b"git version 1.0\n", (1, 0, 0)),
+        (b"git version 0.9.1\n", None),
+        (b"git version x.2\n", None),
+        (b"git version\n", None),
+        (b"git status 2.55\n", None),
+        (b"hg version 2.55\n", None),
         (b"busybox\n", None),
         (b"", None),
     ],
@@ -203,7 +215,80 @@ def test_progress_is_reported_by_line_and_sanitised(shim: Callable[[str], Path],
     assert told == ["Counting: 50%", "Counting: 100%", "remote: \\x1b[31mred", "to https://***@host/"]
 
 
+def test_a_line_of_progress_that_comes_in_pieces_is_reported_once(shim: Callable[[str], Path], repo: Repo) -> None:
+    shim(r"printf 'Coun' >&2; sleep 0.2; printf 'ting\nnot ended' >&2")
+    told: list[str] = []
+    of(repo).run("status", on_progress=told.append)
+    assert told == ["Counting"]
+
+
 # --- G3: the arguments and environment of git
+
+
+READING = """
+blame cat-file check-attr check-ignore check-ref-format cherry config diff diff-files diff-index diff-tree for-each-ref log
+ls-files ls-tree merge-base merge-tree patch-id rev-list rev-parse show show-ref status symbolic-ref var version
+"""
+
+
+@pytest.mark.parametrize(
+    ("verb", "processes"), [(verb, 1) for verb in READING.split()] + [("update-ref", 2), ("gpg", 2)]
+)
+def test_reading_takes_one_process_and_whatever_may_fire_hooks_is_scanned_first(
+    verb: str, processes: int, repo: Repo, count_git: Callable[[], int]
+) -> None:
+    of(repo).run(verb, "x", ok=tuple(range(256)))
+    assert count_git() == processes
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize(
+    "verb", ["add", "checkout", "commit", "merge", "read-tree", "reset", "restore", "rm", "stash", "switch", "tag"]
+)
+def test_commands_that_enter_nested_repositories_disable_their_programs(verb: str, trusted: bool, repo: Repo) -> None:
+    inner = Repo.create(repo.path / "inner")
+    repo.git("add", "inner")
+    inner.git("config", "filter.nested.clean", "evil")
+    assert ("filter.nested.clean" in settings_of(of(repo, trusted=trusted), verb)) == (verb != "tag" and not trusted)
+
+
+def settings_of(found: Git, verb: str) -> list[str]:
+    """The keys that the settings of this command override."""
+    with at_event("os.posix_spawn", lambda: None, when=lambda _path, argv, _env: verb in argv, once=True) as met:
+        found.run(verb, "--no-such-option", ok=tuple(range(256)))
+    ((_, _, env),) = met
+    return [value for name, value in env.items() if name.startswith("GIT_CONFIG_KEY_")]
+
+
+def test_a_command_about_worktrees_disables_the_programs_of_each_unless_the_repository_is_trusted(repo: Repo) -> None:
+    tree = repo.worktree("feat-a")
+    repo.git("config", "extensions.worktreeConfig", "true")
+    tree.git("config", "--worktree", "filter.there.clean", "evil")
+    for trusted, verb, there in ((False, "worktree", True), (True, "worktree", False), (False, "status", False)):
+        found = settings_of(of(repo, trusted=trusted), verb)
+        assert ("filter.there.clean" in found) == there, (trusted, verb)
+        assert len(found) == len(set(found)), "each once"
+
+
+@pytest.mark.parametrize("verb", ["fetch", "ls-remote", "push"])
+def test_a_remote_with_a_helper_of_its_own_is_refused_until_the_repository_is_trusted(verb: str, cloned: Repo) -> None:
+    cloned.git("config", "remote.origin.vcs", "evil")
+    assert f"git {verb} is refused" in failure(lambda: of(cloned).run(verb, "origin")).sentence
+    assert "is refused" not in failure(lambda: of(cloned, trusted=True).run(verb, "origin")).sentence
+    cloned.git("config", "core.sshCommand", "theirs")
+    cloned.git("config", "--unset", "remote.origin.vcs")
+    with at_event("os.posix_spawn", lambda: None, when=lambda _path, argv, _env: verb in argv, once=False) as met:
+        for trusted in (False, True):
+            of(cloned, trusted=trusted).run(verb, "--no-such-option", ok=tuple(range(256)))
+    assert [env["GIT_SSH_COMMAND"] for _, _, env in met] == ["ssh -o BatchMode=yes", "theirs"]
+
+
+def test_the_users_own_ssh_command_is_kept_in_a_trusted_repository(
+    repo: Repo, recorded: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_SSH_COMMAND", "ssh -i key")
+    of(repo, trusted=True).run("diff")
+    assert recorded()[-1]["env"]["GIT_SSH_COMMAND"] == "ssh -i key -o BatchMode=yes"
 
 
 def test_every_call_names_the_repository_and_disables_programs(
@@ -326,9 +411,18 @@ def test_options_of_git_itself_are_refused(first: str, repo: Repo) -> None:
         ("stash", "drop"),
         ("stash", "clear"),
         ("branch", "-D", "x"),
+        ("branch", "-f", "x"),
+        ("branch", "--force", "x"),
+        ("checkout", "--force", "main"),
+        ("push", "-f", "origin"),
         ("push", "--force", "origin"),
+        ("push", "--mirror", "origin"),
         ("remote", "update"),
+        ("remote", "prune", "origin"),
         ("remote", "show", "origin"),
+        ("stash", "pop"),
+        ("switch", "-f", "main"),
+        ("switch", "--force", "main"),
     ],
 )
 def test_destructive_commands_are_refused(args: tuple[str, ...], repo: Repo) -> None:  # rules 2, 8
@@ -399,6 +493,87 @@ def test_an_error_has_the_reason_of_git(repo: Repo) -> None:
     assert error.stderr == "fatal: Needed a single revision"
 
 
+@pytest.mark.parametrize(
+    ("stderr", "reason"),
+    [
+        ("a hint\nerror: first\nfatal: second\nfatal: third\nlast", "second"),
+        ("a hint\nerror: first\nerror: second\nlast", "first"),
+        ("a hint\nsays fatal: x\nlast", "last"),
+        ("", "exit status 3"),
+    ],
+)
+def test_the_reason_is_the_line_that_names_it(
+    stderr: str, reason: str, repo: Repo, shim: Callable[[str], Path]
+) -> None:
+    shim(f"printf '%s' '{stderr}' >&2; exit 3")
+    error = failure(lambda: of(repo).run("status"))
+    assert (error.sentence, error.returncode) == (f"git status in {repo.path} failed: {reason}", 3)
+    bare = failure(lambda: Git(f"{repo.path}/.git").run("log"))
+    assert bare.sentence == f"git log in {repo.path}/.git failed: {reason}"
+
+
+def test_a_lock_and_a_doubtful_owner_have_codes_of_their_own(repo: Repo, shim: Callable[[str], Path]) -> None:
+    (repo.path / ".git" / "index.lock").touch()
+    busy = failure(lambda: of(repo).run("add", "-A"))
+    assert busy.code == "git-busy" and "index.lock" in busy.sentence
+    shim("echo \"fatal: detected dubious ownership in repository at '/x'\" >&2; exit 128")
+    assert failure(lambda: of(repo).run("log")).code == "dubious-ownership"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"), [({"timeout": 0.5}, "git-timeout"), ({"cap": 10}, "git-too-much"), ({}, "cancelled")]
+)
+def test_an_answer_that_was_cut_off_is_an_error_even_if_git_ends_well(
+    options: dict[str, Any], code: str, repo: Repo, shim: Callable[[str], Path], tmp_path: Path
+) -> None:
+    shim(f"trap 'exit 0' TERM; echo more than ten bytes; : >{tmp_path}/said; sleep 60 & wait")
+    if code == "cancelled":
+        options = {"cancelled": (tmp_path / "said").exists}
+    error = failure(lambda: of(repo).run("status", **options))
+    assert (error.code, error.returncode) == (code, 0)
+    if code == "cancelled":
+        (tmp_path / "said").unlink()
+        waiting = Git(f"{repo.path}/.git", None, str(repo.path), cancelled=(tmp_path / "said").exists)
+        assert failure(lambda: waiting.run("status")).code == "cancelled"
+        assert failure(lambda: waiting.at(waiting.admin_dir, str(repo.path)).run("status")).code == "cancelled"
+
+
+def test_a_call_that_the_system_refuses_is_an_error(repo: Repo) -> None:
+    error = failure(lambda: of(repo).run("log", "a" * 10_000_000))
+    assert error.sentence.startswith("git log cannot be run: ") and "too long" in error.sentence
+
+
+_HALF = "fatal: failed to read .git/worktrees/x/commondir: Success"
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "stderr", "retried"),
+    [
+        ("worktree", 128, _HALF, True),
+        ("worktree", 1, _HALF, True),
+        ("worktree", 0, _HALF, False),
+        ("status", 128, _HALF, False),
+        ("worktree", 128, "fatal: failed to read HEAD", False),
+        ("worktree", 128, "fatal: cannot open .git/worktrees/x/commondir: Success", False),
+    ],
+)
+def test_only_a_half_made_worktree_is_waited_for(
+    verb: str,
+    status: int,
+    stderr: str,
+    retried: bool,
+    repo: Repo,
+    shim: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    shim(f"case $* in *' {verb} '*list) echo '{stderr}' >&2; exit {status};; esac")
+    of(repo).run(verb, "list", ok=(status,))
+    assert waits == ([0.02, 0.05, 0.1, 0.2, 0.4] if retried else [])
+
+
 def test_a_missing_git_is_an_error(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     for act in (lambda: of(repo).run("status"), git_version):
@@ -432,7 +607,9 @@ def test_a_missing_work_tree(repo: Repo) -> None:
     assert "No such file" in failure(lambda: Git(f"{repo.path}/.git", None, "/gone").run("status")).sentence
 
 
-def test_a_repository_of_another_user_is_refused(repo: Repo, count_git: Callable[[], int]) -> None:  # rules 26, 29
+def test_a_repository_of_another_user_is_refused(
+    repo: Repo, count_git: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:  # rules 26, 29
     """With --git-dir, git itself does not check the owner."""
     if os.geteuid() != 0:
         pytest.skip("needs root to give a repository away")
@@ -440,12 +617,30 @@ def test_a_repository_of_another_user_is_refused(repo: Repo, count_git: Callable
     os.chown(repo.path, 12345, 12345)
     error = failure(lambda: of(repo).run("status"))
     assert error.code == "dubious-ownership"
-    assert "safe.directory" in error.sentence
+    assert error.sentence.startswith(f"{repo.path} belongs to another user")
+    assert error.sentence.endswith(f"git config --global --add safe.directory {repo.path}")
+    bare = failure(lambda: Git(f"{repo.path}/.git").run("log"))
+    assert bare.sentence.endswith(f"git config --global --add safe.directory {repo.path}/.git")
     git("config", "--global", "safe.directory", str(repo.path), cwd=Path("/"))
     of(repo).run("status")
     before = count_git()
     of(repo).run("status")
     assert count_git() == before + 1, "git is asked only once in a while whether it accepts it"
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 31)
+    of(repo).run("status")
+    assert count_git() == before + 3
+
+
+def test_a_bare_repository_of_another_user_needs_only_the_users_word(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give a repository away")
+    git("init", "-q", "--bare", "theirs.git", cwd=tmp_path)
+    os.chown(tmp_path / "theirs.git", 12345, 12345)
+    theirs = Git(str(tmp_path / "theirs.git"))
+    assert failure(lambda: theirs.run("for-each-ref")).code == "dubious-ownership"
+    git("config", "--global", "safe.directory", str(tmp_path / "theirs.git"), cwd=Path("/"))
+    assert theirs.run("for-each-ref").stdout == b""
 
 
 @pytest.mark.parametrize(

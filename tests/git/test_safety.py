@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -135,6 +136,8 @@ def test_relative_entries_of_path_are_dropped(monkeypatch: pytest.MonkeyPatch) -
         ({"GIT_SSH_COMMAND": "/opt/bin/ssh -v", "GIT_SSH": "other"}, "/opt/bin/ssh -v -o BatchMode=yes"),
         ({"GIT_SSH": "/o'k/ssh"}, "'/o'\\''k/ssh' -o BatchMode=yes"),
         ({"GIT_SSH_COMMAND": "my-wrapper --fast"}, "my-wrapper --fast"),
+        ({"GIT_SSH_COMMAND": "ssh.exe -v"}, "ssh.exe -v -o BatchMode=yes"),
+        ({"GIT_SSH": "plink"}, "'plink'"),
     ],
 )
 def test_ssh_never_asks(variables: dict[str, str], command: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +156,65 @@ def test_the_users_ssh_command_is_kept_and_the_repositorys_is_not(repo: Repo) ->
 
 
 # --- the table
+
+
+@pytest.mark.parametrize(
+    "value", ["", "false", "no", "off", "0", "none", "checkout", "merge", "rebase", "never", "user", "Never"]
+)
+def test_a_value_that_runs_nothing_is_no_program(value: str) -> None:
+    assert not config_scan.names_program("protocol.ext.allow", value)
+    assert config_scan.names_program("protocol.ext.allow", f"{value}x")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("gpg.program", "gpg"),
+        ("gpg.openpgp.program", "gpg"),
+        ("gpg.x509.program", "gpgsm"),
+        ("gpg.X509.program", "gpgsm"),
+        ("gpg.ssh.program", "ssh-keygen"),
+        ("filter.a.b.clean", ""),
+        ("pager.log", "false"),
+        ("commit.gpgsign", "false"),
+        ("user.name", None),
+        ("core.bare", None),
+    ],
+)
+def test_a_key_is_disabled_by_what_git_takes_for_nothing(key: str, value: str | None) -> None:
+    assert config_scan.neutral_value(key) == value
+
+
+def test_only_a_helper_of_a_remote_makes_it_refused(repo: Repo) -> None:
+    repo.git("config", "alias.vcs", "!evil")
+    repo.git("config", "remote.origin.uploadpack", "evil")
+    assert safety.refused_remote(common(repo), common(repo)) is None
+    repo.git("config", "remote.other.vcs", "evil")
+    assert safety.refused_remote(common(repo), common(repo)) == "remote.other.vcs=evil"
+
+
+@pytest.mark.parametrize(
+    ("script", "why", "code"),
+    [
+        ("echo first >&2; echo the reason >&2; exit 3", "the reason", "git"),
+        ("exit 3", "exit status 3", "git"),
+        (r"trap 'exit 0' TERM; printf 'local\0core.bare\nfalse\0'; sleep 60 & wait", "no answer in 5 s", "git-timeout"),
+        ("trap 'exit 0' TERM; exec 2>/dev/null; while :; do head -c 1000000 /dev/zero; done", "exit status", "git"),
+    ],
+)
+def test_a_listing_that_is_cut_off_is_never_taken_for_the_whole(
+    script: str, why: str, code: str, repo: Repo, shim: Callable[[str], Path]
+) -> None:
+    repo.git("config", "filter.a.clean", "evil")
+    shim(script)
+    with pytest.raises(GitError, match=why) as refused:
+        neutral(repo)
+    assert refused.value.code == code and str(repo.path) in refused.value.sentence
+
+
+def test_a_linked_worktree_pins_its_common_directory(repo: Repo) -> None:
+    assert config_scan.pinned_variables("/a/.git", "/a/.git/worktrees/x") == {"GIT_COMMON_DIR": "/a/.git"}
+    assert config_scan.pinned_variables("/a/.git", "/a/.git") == {}
 
 
 @pytest.mark.parametrize("key", TAKEN_BACK)
@@ -381,6 +443,29 @@ def test_a_configuration_beyond_a_megabyte_is_listed_by_git(repo: Repo) -> None:
     assert "filter.late.clean" in neutral(repo)
 
 
+def test_the_users_own_values_are_read_again_after_half_a_minute(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, count_git: Callable[[], int]
+) -> None:
+    repo.git("config", "filter.a.clean", "evil")
+    settle()
+    assert neutral(repo)["filter.a.clean"] == ""
+    repo.git("config", "--global", "filter.a.clean", "mine")
+    assert neutral(repo)["filter.a.clean"] == "" and count_git() == 1
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 31)
+    assert neutral(repo)["filter.a.clean"] == "mine"
+
+
+def test_scans_of_very_many_repositories_are_not_all_kept(tmp_path: Path) -> None:
+    def kept() -> int:
+        return sum(isinstance(one, config_scan.ConfigScan) for one in gc.get_objects())
+
+    before = kept()
+    for number in range(4200):
+        config_scan.scan_config(f"{tmp_path}/{number}", f"{tmp_path}/{number}")
+    assert kept() - before < 4150
+
+
 def test_a_scan_with_included_files_is_never_cached(repo: Repo, tmp_path: Path) -> None:
     more = tmp_path / "more"
     more.write_text('[filter "a"]\n\tclean = evil\n')
@@ -470,6 +555,33 @@ def test_trust_ends_when_a_program_or_hook_changes(change: str, repo: Repo, tmp_
     }
     acts[change]()
     assert safety.fingerprint(common(repo)) != before
+
+
+def test_hooks_that_are_no_plain_files_do_not_block_and_count(repo: Repo) -> None:
+    hooks = repo.path / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    os.mkfifo(hooks / "pre-push")
+    (hooks / "folder").mkdir()
+    (hooks / "post-merge").symlink_to("later")
+    handles = len(os.listdir("/dev/fd"))
+    before = safety.fingerprint(common(repo))
+    assert len(os.listdir("/dev/fd")) <= handles
+    (hooks / "later").write_text("evil")
+    (hooks / "later.sample").write_text("only an example")
+    assert safety.fingerprint(common(repo)) != before
+    assert safety.has_hooks(common(repo))
+
+
+def test_an_example_is_no_hook(repo: Repo) -> None:
+    hooks = repo.path / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for path in hooks.iterdir():
+        path.unlink()
+    (hooks / "pre-push.sample").write_text("x")
+    assert not safety.has_hooks(common(repo))
+    (hooks / "pre-push").write_text("x")
+    assert safety.has_hooks(common(repo))
+    assert not safety.has_hooks(str(repo.path / "nowhere"))
 
 
 def test_trust_survives_changes_of_other_files(repo: Repo) -> None:

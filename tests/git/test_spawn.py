@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -10,13 +11,14 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from imi_monitor.git import spawn as spawning
 from imi_monitor.git.spawn import FinishedProcess, spawn
-from tests.helpers import ROOT, is_running
+from tests.helpers import ROOT, is_running, wait_for
 from tests.limits import LIMIT, join
 
 SH = "/bin/sh"
@@ -154,12 +156,13 @@ import os, sys
 sys.path.insert(0, {str(ROOT)!r})
 from imi_monitor.git.spawn import spawn
 for fd in (0, 1, 2): os.close(fd)
-done = spawn(["/bin/sh", "-c", "cat; echo err >&2"], env={{}}, stdin=b"in", timeout=5)
+done = spawn(["/bin/sh", "-c", "cat; echo err >&2; exit 3"], env={{}}, stdin=b"in", timeout=5)
+left = os.listdir("/proc/self/fd")
 fd = os.open({str(tmp_path / "found")!r}, os.O_WRONLY | os.O_CREAT)
-os.write(fd, done.stdout + b"|" + done.stderr)
+os.write(fd, b"|".join([done.stdout, done.stderr, str((done.returncode, done.timed_out, left)).encode()]))
 """
     subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=LIMIT)
-    assert (tmp_path / "found").read_bytes() == b"in|err\n"
+    assert (tmp_path / "found").read_bytes() == b"in|err\n|(3, False, ['0'])", "the one that lists is the only one left"
 
     script = f"""
 import os, sys
@@ -195,6 +198,48 @@ print(done.returncode, done.stdout)
 """
     done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=LIMIT, capture_output=True)
     assert done.stdout == b"255 b'said\\n'\n"
+
+
+@pytest.mark.parametrize("missing", ["sessions", "nameless files"])
+def test_a_child_runs_where_the_system_has_less(missing: str, tmp_path: Path) -> None:
+    """A libc that cannot start sessions: then the child has a process group. A kernel without `memfd_create`: a deleted file."""
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+real = os.posix_spawn
+def without_sessions(*args, **options):
+    if options.pop("setsid", False): raise NotImplementedError
+    return real(*args, **options)
+if {missing!r} == "sessions": os.posix_spawn = without_sessions
+else: del os.memfd_create
+from imi_monitor.git.spawn import spawn
+os.environ["TMPDIR"] = {str(tmp_path)!r}
+for _ in range(2):
+    done = spawn([sys.executable, "-I", "-c", "import os, sys; print(os.getpgrp() == os.getpid(), sys.stdin.read())"],
+                 env={{}}, stdin=b"given", timeout=30)
+    print(done.returncode, done.stdout, [name for name in os.listdir(os.environ["TMPDIR"]) if name.startswith("imi")])
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=LIMIT, capture_output=True)
+    assert done.stdout == b"0 b'True given\\n' []\n" * 2
+
+
+def test_a_system_that_starts_no_process_at_all_is_an_error() -> None:
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+asked = []
+def never(*_, **options):
+    asked.append("setsid" in options)
+    raise NotImplementedError
+os.posix_spawn = never
+from imi_monitor.git.spawn import spawn
+for _ in range(2):
+    try: spawn(["/bin/true"], env={{}})
+    except NotImplementedError: asked.append("told")
+print(asked)
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", script], check=True, timeout=LIMIT, capture_output=True)
+    assert done.stdout == b"[True, False, 'told', False, 'told']\n"
 
 
 # --- the ends we make
@@ -292,6 +337,72 @@ def test_a_failing_callback_ends_the_child_too(failure: type[BaseException], tmp
     assert gone(pids(tmp_path / "pids"))
 
 
+def test_ctrl_c_while_a_child_is_being_ended_leaves_nothing_of_it(tmp_path: Path) -> None:
+    def fail(_: bytes) -> None:
+        raise ValueError
+
+    script = (
+        f"trap 'kill -INT $PPID' TERM; sleep 600 & echo $$ $! >{tmp_path}/pids; echo now >&2; while :; do wait; done"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        sh(script, on_stderr=fail)
+    assert gone(pids(tmp_path / "pids"))
+
+
+def test_each_signal_goes_to_a_process_that_was_not_reaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The id of one that was reaped may be another process's."""
+    send, signals = os.killpg, []
+
+    def record(group: int, number: int) -> None:
+        signals.append((number, is_listed(group)))
+        send(group, number)
+
+    monkeypatch.setattr(os, "killpg", record)
+    assert sh("sleep 60 & exec sleep 60", timeout=0.3).timed_out
+    assert signals == [(signal.SIGTERM, True), (signal.SIGKILL, True)]
+    signals.clear()
+
+    def fail_after_the_end(_: bytes) -> None:
+        if not is_listed(int((tmp_path / "pid").read_text())):
+            raise ValueError
+
+    with suppress(ValueError):  # where a pidfd says that it has ended, it is reaped last
+        sh(f"echo $$ >{tmp_path}/pid; (trap '' PIPE; exec yes) & sleep 0.1", on_stdout=fail_after_the_end, cap=1 << 30)
+    assert signals == []
+
+
+def is_listed(pid: int) -> bool:
+    """Whether the system still has this id, for a process or for a zombie."""
+    return os.path.exists(f"/proc/{pid}")
+
+
+def test_a_child_that_nothing_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that hangs in the kernel, at a dead disk of the network."""
+    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    began = time.monotonic()
+    done = sh(f"echo $$ $$ >{tmp_path}/pids; exec sleep 600", timeout=0.3)
+    assert (done.returncode, done.timed_out) == (-signal.SIGKILL, True)
+    assert time.monotonic() - began < LIMIT
+    pid, _ = pids(tmp_path / "pids")
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid)  # it is still our child
+
+
+def test_a_cancelled_child_is_not_given_all_of_its_time(tmp_path: Path) -> None:
+    script = f"trap '' TERM; sleep 600 & echo $$ $! >{tmp_path}/pids; while :; do sleep 0.05; done"
+    done = sh(script, timeout=3 * LIMIT, cancelled=(tmp_path / "pids").exists)
+    assert done.cancelled and not done.timed_out
+    assert gone(pids(tmp_path / "pids"))
+
+
+def test_nothing_is_done_while_a_child_is_silent(way: str) -> None:
+    """Nobody can cancel it, so nothing wakes us before it ends."""
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    assert sh("sleep 1").returncode == 0
+    waits = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
+    assert waits < (14 if way == "pidfd" else 60), "20 looks in a second without a pidfd"
+
+
 def test_ctrl_c_ends_the_child_and_is_raised(tmp_path: Path, way: str) -> None:
     script = f"""
 import sys
@@ -334,10 +445,13 @@ except ChildProcessError: print("none", interrupted)
     assert done.stdout == b"none 25\n"
 
 
-def test_grandchildren_that_keep_the_pipes_are_not_waited_for(tmp_path: Path) -> None:
+def test_grandchildren_that_keep_the_pipes_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A credential cache or fsmonitor of the user may continue to run, but does not block."""
+    reads, read = [], os.read
+    monkeypatch.setattr(os, "read", lambda *args: reads.append(args) or read(*args))
     done = sh(f"echo said; sleep 600 & echo $! $! >{tmp_path}/pids")
     assert done.stdout == b"said\n" and not done.timed_out
+    assert len(reads) < 100, "what is empty is not read again and again"
     survivor = pids(tmp_path / "pids")[0]
     assert is_running(survivor)
     os.kill(survivor, signal.SIGKILL)
@@ -362,6 +476,8 @@ env = {{"PATH": "/usr/bin:/bin"}}
 for _ in range(20): spawning.spawn(["/bin/sh", "-c", "exit 1"], env=env, timeout=5)
 spawning.spawn(["/bin/sh", "-c", "sleep 60"], env=env, timeout=0.2)
 spawning.spawn(["/bin/cat", "/dev/zero"], env=env, cap=10, timeout=5)
+deaf = spawning.spawn(["/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"], env=env, timeout=0.4)
+assert deaf.timed_out and deaf.returncode == -9
 try: print(os.waitpid(-1, os.WNOHANG))
 except ChildProcessError: print("none")
 """
@@ -376,6 +492,9 @@ def test_streamed_output_is_not_kept_and_still_capped() -> None:
     got.clear()
     done = sh("head -c 300000 /dev/zero", cap=100_000, on_stdout=got.extend)
     assert (len(got), done.stdout, done.capped) == (100_000, b"", True)
+    pieces: list[bytes] = []
+    assert sh("echo more than nothing", cap=0, on_stdout=pieces.append).capped
+    assert pieces == [], "no empty piece, which readers take for the end"
 
 
 def test_streamed_output_is_dropped_once_the_child_is_told_to_end() -> None:
@@ -395,9 +514,11 @@ def test_a_failing_output_callback_ends_the_child() -> None:
 
 def test_child_cpu_time_is_counted_for_its_thread() -> None:
     """Their CPU seconds without waiting time, so that a busy machine does not change the figure."""
-    before = spawning.child_cpu_seconds()
-    sh("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done")
-    worked = spawning.child_cpu_seconds() - before
+    before, known = spawning.child_cpu_seconds(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    sh("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; head -c 100000000 /dev/zero >/dev/null")
+    worked, used = spawning.child_cpu_seconds() - before, resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert used.ru_utime > known.ru_utime and used.ru_stime > known.ru_stime
+    assert worked == pytest.approx(used.ru_utime - known.ru_utime + used.ru_stime - known.ru_stime, abs=1e-4)
     sh("sleep 0.3")
     slept = spawning.child_cpu_seconds() - before - worked
     assert worked > 0.005

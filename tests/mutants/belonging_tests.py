@@ -56,7 +56,13 @@ _CLAUDE = (
     "sources/agents/test_claude_processes.py",
     "sources/agents/test_claude_config_folder.py",
 )
-_DIALOGS = ("ui/test_dialogs.py", "ui/test_menus.py", "ui/test_home.py", "ui/test_commands.py")
+_DIALOGS = (
+    "ui/test_action_dialog.py",
+    "ui/test_dialogs.py",
+    "ui/test_menus.py",
+    "ui/test_home.py",
+    "ui/test_commands.py",
+)
 
 TESTS: dict[str, tuple[str, ...]] = {
     "store/claims.py": _CLAIMS,
@@ -125,7 +131,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "ui/command_conditions.py": ("ui/test_commands.py", "ui/test_home.py", "ui/test_menus.py", "ui/test_run_rows.py"),
     "ui/dialogs/action_dialog.py": _DIALOGS,
     "ui/dialogs/action_run.py": ("ui/test_action_run.py", *_DIALOGS),
-    "ui/dialogs/form.py": (*_DIALOGS, "ui/test_new_dialog.py"),
+    "ui/dialogs/form.py": ("ui/test_form.py", *_DIALOGS, "ui/test_new_dialog.py"),
 }
 
 

@@ -26,6 +26,7 @@ _OPPOSITE: dict[type[ast.cmpop], tuple[bytes, bytes]] = {
 }
 _SQL_CONDITION = re.compile(rb" AND [^\"']+?(?= AND |[\"'])")
 _WORD = re.compile(rb"(?<=[\s])[^\s\"']+(?=[\s])")
+_IMPLIED_FLAGS = {b"os.O_RDONLY", b"os.O_CLOEXEC"}  # the first is 0, and os.open sets the other in any case
 _SKIPPED = (ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Assert)
 
 
@@ -168,9 +169,10 @@ def _compared(module: _Source, node: ast.Compare) -> Iterator[Change]:
 
 def _operator(module: _Source, node: ast.BinOp) -> Iterator[Change]:
     if isinstance(node.op, ast.BitOr):  # flags, or one set and another
-        if module.text(node.right) != b"os.O_CLOEXEC":  # os.open sets it in any case
+        if module.text(node.right) not in _IMPLIED_FLAGS:
             yield module.replaced(node, module.text(node.left))
-        yield module.replaced(node, module.text(node.right))
+        if not {flag.strip() for flag in module.text(node.left).split(b"|")} <= _IMPLIED_FLAGS:
+            yield module.replaced(node, module.text(node.right))
     elif isinstance(node.op, ast.Add | ast.Sub):
         sign, other = (b"+", b"-") if isinstance(node.op, ast.Add) else (b"-", b"+")
         at = module.source.find(sign, module.end(node.left), module.start(node.right))
