@@ -37,6 +37,11 @@ redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[7], '*', 'h', ARGV[5], 'n', ARGV
   whole and '*' or table.concat(names, '\\31'))
 return 'done'
 """
+# 0: the key is gone, or has become another's; publishing the whole home says which
+_RENEW = """
+if redis.pcall('HGET', KEYS[1], 'by') ~= ARGV[1] then return 0 end
+return redis.call('EXPIRE', KEYS[1], ARGV[2])
+"""
 _LEAVE = """
 if redis.call('HGET', KEYS[1], 'by') ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
@@ -61,7 +66,7 @@ class PresencePublisher:
         if before is not None:
             changed = {name: text for name, text in rows.items() if before.get(name) != text}
             changed |= dict.fromkeys(before.keys() - rows.keys(), "")
-            if not changed and await self._link.renew(self._keys.home(self._home), LIFETIME):
+            if not changed and await self._link.script(_RENEW, [self._keys.home(self._home)], [self._by, LIFETIME]):
                 self._sent = before
                 return
             if changed and await self._send(changed, whole=False):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -99,10 +100,6 @@ class RedisLink:
     async def hash_values(self, key: str, fields: Sequence[str]) -> list[str | None]:
         found: list[str | None] = await _cancellable(self._client.hmget(key, list(fields)))
         return found
-
-    async def renew(self, key: str, seconds: int) -> bool:
-        """Let the key live so long from now; False if it is gone."""
-        return bool(await _cancellable(self._client.expire(key, seconds)))
 
     async def append(self, key: str, fields: Mapping[str, str], most: int) -> str:
         """Append an entry to a stream that keeps about the newest `most`; returns its id."""
@@ -205,15 +202,17 @@ def entry_order(ident: str) -> tuple[int, int]:
 
 def fault_of(error: Exception) -> str:
     """The end of a sentence that begins with the server: `does not answer within 2 s`. It names no password."""
-    for kind, words in _WORDS:
-        if isinstance(error, kind):
-            return words
     text = safe(redact(str(error)), 160)
+    in_script = _IN_SCRIPT.search(str(error)) if isinstance(error, exceptions.ResponseError) else None
+    code = in_script.group(1) if in_script else ""
+    for kind, words in _WORDS:
+        if isinstance(error, kind) or kind is _CODES.get(code):
+            return words
     if "WRONGTYPE" in text:
         return "has a value of another program under a key of imi: choose another team.name"
     if "certificate" in text or "SSL" in text:
         return "has a certificate that cannot be verified (ssl_ca_certs names the authority's file)"
-    if isinstance(error, exceptions.NoPermissionError):
+    if isinstance(error, exceptions.NoPermissionError) or "user executing the script can't" in text:
         return f"does not allow what imi needs: {text}"
     if isinstance(error, exceptions.ResponseError):
         return f"refuses a command: {text}"
@@ -234,6 +233,10 @@ _WORDS: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.TimeoutError, f"does not answer within {_ANSWER_SECONDS:g} s (slow, or a TLS port?)"),
     (TimeoutError, f"does not answer within {_ANSWER_SECONDS:g} s (slow, or a TLS port?)"),
 )
+
+# Redis 6.2 puts a fault of a command in a script behind the place in the script: `... @user_script: 11: -OOM command not ...`
+_IN_SCRIPT = re.compile(r": -([A-Z]+) ")
+_CODES: Mapping[str, type[Exception]] = {"OOM": exceptions.OutOfMemoryError, "READONLY": exceptions.ReadOnlyError}
 
 
 def _open(address: RedisAddress, seconds: float) -> Any:

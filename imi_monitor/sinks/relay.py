@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.async_registry import AsyncRegistry
     from imi_monitor.store.event_batches import OutgoingEvent
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
 _RETRY_PARKED_SECONDS = 600.0
 _CLOSE_SECONDS = 1.0
 _GATHERED = 0.1  # seconds in which events gather, so that many are delivered at once

@@ -14,11 +14,13 @@ from imi_monitor.fast.frozen_dataclass import dataclass
 from imi_monitor.installation import RESTART
 from imi_monitor.model import amounts, sink_words, times
 from imi_monitor.model.agent import WORKING
-from imi_monitor.model.snapshot import UNKNOWN_CLAIM, Worktree
+from imi_monitor.model.snapshot import NEWER, UNKNOWN_CLAIM, Worktree
 from imi_monitor.model.state_words import ASKS, DEAD, FAILED, INTRUDES, SUSPENDED, WORKS, counted
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui import cells, key_hints
 from imi_monitor.ui.snapshot_facts import SnapshotFacts, parse_time
+
+_LABEL = 20  # cells of a host in a badge
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ def _right(facts: SnapshotFacts | None, badges: HeaderBadges, width: int, now: d
         parts.append(_badge(f"stale {stale}", "bold $error", "app.do('trouble')"))
     if facts is not None and (waiting := sink_badge(facts, now)):
         parts.append(_badge(waiting, "bold $warning", "app.do('trouble')"))
+    if facts is not None and (newer := newer_badge(facts)):
+        parts.append(_badge(newer, "bold $warning", "app.do('hosts')"))
     if badges.interval != badges.default_interval:
         parts.append(_badge(f"every {badges.interval:g}s", cells.MUTED, "app.do('refresh')"))
     if width >= 50:
@@ -181,6 +185,12 @@ def sink_badge(facts: SnapshotFacts, now: datetime) -> str:
     worst = max(found, key=lambda one: (one.backlog, one.parked + one.dropped))
     what = f"⇡{amounts.count(worst.backlog)}" if worst.backlog else "!"
     return f"{sink_words.name(worst.name)} {what}" + (f" +{len(found) - 1}" if len(found) > 1 else "")
+
+
+def newer_badge(facts: SnapshotFacts) -> str:
+    """Return `newer imi: build-1` for the homes whose rows this version cannot read; empty if there are none."""
+    newer = [one.label for one in facts.snapshot.homes if one.state == NEWER]
+    return f"newer imi: {safe(newer[0], _LABEL) if len(newer) == 1 else count(len(newer), 'host')}" if newer else ""
 
 
 def stale_age(facts: SnapshotFacts) -> str:

@@ -32,6 +32,8 @@ def arrange(tmux: RunTmux, first: Path, second: Path) -> None:
     tmux("split-window", "-d", "-h", "-t", "one:1", "-c", str(second), "sleep 1234")
     tmux("split-window", "-d", "-v", "-t", "one:1.1", "-c", str(first))
     wait_for(lambda: "sleep" in tmux("list-panes", "-a", "-F", "#{pane_current_command}"))
+    folders = sorted(map(str, (first, first, second)))  # a new pane needs a moment to be in its own
+    wait_for(lambda: sorted(tmux("list-panes", "-t", "one:1", "-F", "#{pane_current_path}").splitlines()) == folders)
 
 
 def kill(tmux: RunTmux) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
+from imi_monitor.links import redis_url
+from imi_monitor.links.presence_keys import TeamKeys
+from imi_monitor.links.presence_publisher import PresencePublisher
+from imi_monitor.links.redis_link import RedisLink
+from imi_monitor.model import times
+from imi_monitor.model.home import PROTOCOL, HomeDescription
+from imi_monitor.model.home_rows import describe
 from imi_monitor.store.duty_lock import DutyLock
 from tests.helpers import imi, wait_for
 from tests.limits import read_line
@@ -59,6 +67,24 @@ def test_homes_of_one_host_name_have_labels_of_their_own(tmp_path: Path, redis_s
         wait_for(lambda: list(states(left).values()) == ["here", "here"])
         ids = {home["id"]: home["label"] for home in left.imi("hosts", "--json").data["homes"]}
         assert sorted(ids.values()) == sorted(f"ubuntu~{ident[:4]}" for ident in ids)
+
+
+def test_what_a_newer_imi_publishes_is_unknown_and_not_zero(tmp_path: Path, redis_server: RedisServer) -> None:
+    one = TeamHome(tmp_path, "one", redis_server.url)
+    text = describe(HomeDescription("1f3a", "build", "ada", "9.0.0", PROTOCOL + 1, times.stamp(), times.stamp()))
+
+    async def publish() -> None:
+        link = RedisLink(redis_url.parse(redis_server.url))
+        await PresencePublisher(link, TeamKeys("default"), "1f3a", "m", lambda: text).publish({"w:x": "{}"})
+        await link.close()
+
+    asyncio.run(publish())
+    (home,) = one.imi("hosts", "--json").data["homes"]
+    assert (home["state"], home["worktrees"], home["claims"], home["agents"]) == ("newer", None, None, None)
+    shown = one.imi("hosts").out.splitlines()[-1]
+    assert "newer imi" in shown and shown.count(" ? ") == 3
+    refused = one.imi("claim", "build:feat-x")
+    assert refused.code == 1 and "build runs a newer imi: upgrade this one" in refused.err
 
 
 def test_another_process_takes_over_when_the_holder_is_killed(tmp_path: Path, redis_server: RedisServer) -> None:

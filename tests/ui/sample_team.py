@@ -19,10 +19,17 @@ OWN = "0a1b"
 
 
 def published(
-    world: Snapshot, ident: str, host: str, user: str, age: int | None = 0, day: Iterable[DayWork] = ()
+    world: Snapshot,
+    ident: str,
+    host: str,
+    user: str,
+    age: int | None = 0,
+    day: Iterable[DayWork] = (),
+    *,
+    protocol: int = PROTOCOL,
 ) -> tuple[str, PublishedRows]:
     """A home's id and rows; `age`: seconds since its sign of life, None: it is gone."""
-    home = HomeDescription(ident, host, user, "0.1.0", PROTOCOL, ago(7200), ago(40 if age is None else age))
+    home = HomeDescription(ident, host, user, "0.1.0", protocol, ago(7200), ago(40 if age is None else age))
     fields = RowEncoder("titles", lambda name: f"github.com/acme/{name}").rows(world, day)
     return ident, PublishedRows(describe(home), fields, age)
 

@@ -18,6 +18,7 @@ from textual.pilot import Pilot
 from imi_monitor import config
 from imi_monitor.model import times
 from imi_monitor.model.errors import UsageError
+from imi_monitor.model.home import PROTOCOL
 from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.model.team_rows import TeamRows
 from imi_monitor.ui.app import ImiApp
@@ -133,6 +134,27 @@ def test_the_list_of_hosts_shows_each_home_and_narrows_the_list_to_one() -> None
         assert {tree.key.host for tree in app.home.worktrees.listed} == {"build-1"}
 
     show(play, sample_team.team())
+
+
+@pytest.mark.parametrize(("newer", "badge"), [(1, "newer imi: build-0"), (2, "newer imi: 2 hosts")])
+def test_a_host_with_a_newer_imi_is_named_in_the_header(newer: int, badge: str) -> None:
+    """Its rows are not shown, so the header says why; a click on that shows the list of hosts."""
+    other = sample_snapshots.snapshot([sample_snapshots.tree("feat-unread")])
+    homes = [
+        sample_team.published(other, f"{number}f3a", f"build-{number}", "bo", protocol=PROTOCOL + (number < newer))
+        for number in range(3)
+    ]
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        first = screen_text(app).splitlines()[0]
+        assert badge in first
+        assert {tree.key.host for tree in app.home.worktrees.listed if tree.key.worktree == "feat-unread"} == {
+            f"build-{number}" for number in range(newer, 3)
+        }
+        await pilot.click(offset=(first.index(badge), 0))
+        await wait_until(pilot, lambda: "upgrade this one to see its rows" in screen_text(app))
+
+    show(play, sample_team.with_homes(sample_snapshots.busy(), homes))
 
 
 def test_the_list_of_hosts_without_a_team_says_what_to_set() -> None:

@@ -7,6 +7,7 @@ from imi_monitor.actions.action import Action, Outcome
 from imi_monitor.fast.frozen_dataclass import asdict
 from imi_monitor.model import columns, day_work, state_words, times
 from imi_monitor.model.columns import Column
+from imi_monitor.model.snapshot import NEWER
 from imi_monitor.model.styled_text import MUTED, NAME, styled
 from imi_monitor.model.text import count, safe
 
@@ -68,15 +69,14 @@ def _row(home: HomeState) -> list[str]:
         f"{times.age_of(home.seen)} ago" if home.seen else "now",
         times.age_of(home.since),
         safe(home.version),
-        str(len(home.worktrees)),
-        str(_claims(home)),
-        str(len(home.agents)),
+        *(("?",) * 3 if home.state == NEWER else map(str, _amounts(home))),
         _worked(home),
-        styled("newer imi: upgrade this one" if home.state == "newer" else note, MUTED),
+        styled("newer imi: upgrade this one" if home.state == NEWER else note, MUTED),
     ]
 
 
 def _data(home: HomeState) -> dict[str, object]:
+    worktrees, claims, agents = (None,) * 3 if home.state == NEWER else _amounts(home)
     return {
         "label": home.label,
         "id": home.id,
@@ -87,9 +87,9 @@ def _data(home: HomeState) -> dict[str, object]:
         "since": home.since,
         "seen": home.seen,
         "own": home.own,
-        "worktrees": len(home.worktrees),
-        "claims": _claims(home),
-        "agents": len(home.agents),
+        "worktrees": worktrees,
+        "claims": claims,
+        "agents": agents,
         "rejected": home.rejected,
         "today": _today(home),
     }
@@ -111,5 +111,7 @@ def _today(home: HomeState) -> dict[str, object] | None:
     return figures
 
 
-def _claims(home: HomeState) -> int:
-    return sum(one.claim is not None and bool(one.claim.agent) for one in home.worktrees)
+def _amounts(home: HomeState) -> tuple[int, int, int]:
+    """The numbers of its worktrees, claims and agents; those of a newer imi cannot be read."""
+    claims = sum(one.claim is not None and bool(one.claim.agent) for one in home.worktrees)
+    return len(home.worktrees), claims, len(home.agents)

@@ -87,7 +87,9 @@ def _row(home: HomeState, facts: SnapshotFacts, now: datetime, width: int) -> Li
 
 
 def _amounts(home: HomeState, facts: SnapshotFacts) -> Sequence[str]:
-    """Worktrees, claims and agents; what asks is told apart."""
+    """Worktrees, claims and agents; what asks is told apart. Of a newer imi they are not known."""
+    if home.state == NEWER:
+        return ["upgrade this one to see its rows"]
     snapshot = facts.snapshot
     if home.own:
         trees = [tree for tree in snapshot.worktrees if facts.home_of(tree) is None]
