@@ -179,7 +179,7 @@ def _replace_head(admin_dir: str, text: str) -> None:
     if _read(path) == text:
         return
     try:
-        fd = os.open(lock_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fd = os.open(lock_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)  # which follows no link
     except FileExistsError as error:
         raise GitError(lock_advice(lock_path), code="busy") from error
     try:
@@ -217,9 +217,7 @@ def _read(path: str) -> str | None:
 
 
 def _link(source: str, copy: str) -> None:
-    if os.path.islink(source):
-        os.symlink(os.readlink(source), copy)
-        return
+    """Link or copy a file; of a symbolic link the link itself."""
     try:
         os.link(source, copy, follow_symlinks=False)
     except FileNotFoundError:

@@ -431,6 +431,53 @@ def test_files_in_the_folder_of_a_submodule_that_is_not_initialised_are_a_reason
     assert "submodule lib has files, but is not initialised" in str((refused.value.data or {})["reasons"])
 
 
+def test_a_submodule_that_was_never_checked_out_is_no_reason(repo: Repo, with_submodule: Repo) -> None:
+    """`git worktree add` leaves each of them so: an empty folder, or none after somebody tidied up."""
+    tree = repo.worktree("feat-y", "feat/y")
+    assert os.listdir(tree.path / "lib") == []
+    (tree.path / "lib").rmdir()
+    with pytest.raises(Refused) as refused:
+        remove(repo, "feat-y")
+    assert told(refused.value) == {"unstaged"}, "only git itself misses the folder"
+    (tree.path / "lib").mkdir()
+    remove(repo, "feat-y")
+
+
+@pytest.mark.parametrize("where", ["on a branch", "on no branch", "on an earlier branch"])
+def test_commits_that_only_a_submodule_has_are_counted(repo: Repo, with_submodule: Repo, where: str) -> None:
+    """Not only those of the branch that is checked out there."""
+    inner = Repo(with_submodule.path / "lib")
+    inner.git("checkout", "-q", "--detach") if where == "on no branch" else inner.git("checkout", "-q", "-b", "work")
+    before = inner.git("rev-parse", "HEAD")
+    inner.write("README.md", "a commit of the submodule\n")
+    inner.commit("only here")
+    if where == "on an earlier branch":
+        inner.git("checkout", "-q", "--detach", before)
+    with pytest.raises(Refused) as refused:
+        remove(repo, "feat-x")
+    assert "submodule lib has 1 commit on no remote" in str(refused.value.data)
+
+
+def test_a_submodule_without_a_commit_is_known_all_the_same(repo: Repo, with_submodule: Repo) -> None:
+    inner = Repo(with_submodule.path / "lib")
+    inner.git("checkout", "-q", "--orphan", "fresh")
+    with pytest.raises(Refused) as refused:
+        remove(repo, "feat-x")
+    assert "submodule" in told(refused.value) and "unknown" not in told(refused.value)
+
+
+def test_a_submodule_whose_repository_lies_elsewhere_is_not_entered(
+    repo: Repo, with_submodule: Repo, tmp_path: Path
+) -> None:
+    """Its `.git` file could name any repository of the user, which the removal would not take along."""
+    real = admin_of(with_submodule.path / "lib")
+    (with_submodule.path / "lib" / ".git").write_text(f"gitdir: {real.rename(tmp_path / 'elsewhere')}\n")
+    with pytest.raises(Refused) as refused:
+        remove(repo, "feat-x", force=True)
+    assert "unknown" in told(refused.value)
+    assert f"its .git file names {tmp_path}/elsewhere, which is no place for a submodule" in str(refused.value.data)
+
+
 def test_a_claim_of_another_needs_both_overrides(repo: Repo) -> None:  # R1
     tree = repo.worktree("feat-x")
     remove(repo, "feat-x")

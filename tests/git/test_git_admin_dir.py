@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -200,3 +202,127 @@ def test_an_unborn_head_is_left_alone(repo: Repo, admin: Path) -> None:
     git_admin_dir.detach_head(open_git(repo).at(str(admin), None), None)
     assert (admin / "HEAD").read_text() == before
     assert os.listdir(admin).count("HEAD.lock") == 0
+
+
+def test_a_folder_of_git_on_another_disk_is_copied_without_its_submodules(admin: Path) -> None:
+    """There links are impossible, and the objects may be too much to copy."""
+    (admin / "modules" / "lib").mkdir(parents=True)
+    (admin / "modules" / "lib" / "big").write_text("x\n")
+    (admin / "logs" / "more").mkdir(parents=True)
+    shared = Path("/dev/shm")
+    if not os.access(shared, os.W_OK) or shared.stat().st_dev == admin.stat().st_dev:
+        pytest.skip("no second file system here")
+    with tempfile.TemporaryDirectory(prefix="imi-", dir=shared) as folder:
+        git_admin_dir.copy_admin_dir(str(admin), f"{folder}/copy")
+        copied = sorted(os.listdir(f"{folder}/copy"))
+        assert "modules" not in copied and "logs" in copied and "HEAD" in copied
+        shutil.rmtree(admin / "modules")
+        git_admin_dir.copy_admin_dir(str(admin), f"{folder}/copy")  # a worktree without submodules has none
+        assert contents(Path(folder, "copy")) == contents(admin)
+
+
+@pytest.mark.parametrize("linked", [True, False], ids=["same disk", "another disk"])
+@pytest.mark.parametrize("when", ["before", "at the last moment"])
+def test_of_a_link_only_the_link_is_copied(admin: Path, tmp_path: Path, linked: bool, when: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("not git's\n")
+    source = admin / "ORIG_HEAD"
+    source.write_text("x\n")
+
+    def exchange() -> None:
+        source.unlink(missing_ok=True)
+        source.symlink_to(secret)
+        if not linked:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    if when == "before":
+        source.unlink()
+        source.symlink_to(secret)
+    with at_event("os.link", exchange, when=lambda path, *_: path == str(source)) as met:
+        git_admin_dir.copy_admin_dir(str(admin), str(tmp_path / "copy"))
+    copy = tmp_path / "copy" / "ORIG_HEAD"
+    assert met and copy.is_symlink() and os.readlink(copy) == str(secret)
+
+
+def test_a_file_that_git_deletes_meanwhile_is_not_missed(admin: Path, tmp_path: Path) -> None:
+    lock = admin / "index.lock"
+    lock.touch()
+    with at_event("os.link", lock.unlink, when=lambda path, *_: path == str(lock)) as met:
+        git_admin_dir.copy_admin_dir(str(admin), str(tmp_path / "copy"))
+    assert met and contents(tmp_path / "copy") == contents(admin)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files below a folder; the copy's own folders are private, those of git are not."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_a_record_says_of_itself(admin: Path) -> None:
+    sha = "a" * 40
+    parked = git_admin_dir.read_admin_files(str(admin))
+    assert (parked.head, parked.locked) == ("ref: refs/heads/feat/x\n", None)
+    assert git_admin_dir.read_pointer(str(admin)) == parked.gitdir
+    assert not git_admin_dir.is_locked_by(str(admin), "imi trash ")
+    git_admin_dir.lock(str(admin), "imi trash 1")
+    assert git_admin_dir.is_locked_by(str(admin), "imi trash ") and not git_admin_dir.is_locked_by(str(admin), "imi x")
+    assert not git_admin_dir.is_detached_at(str(admin), sha)
+    assert not git_admin_dir.is_detached_at(str(admin), None)
+    (admin / "HEAD").write_text(f"{sha}\n")
+    assert git_admin_dir.is_detached_at(str(admin), sha) and not git_admin_dir.is_detached_at(str(admin), "b" * 40)
+    (admin / "HEAD").unlink()
+    assert not git_admin_dir.is_detached_at(str(admin), None)
+    for name in ("index.lock", "HEAD.lock", "locked.imi-new", "a.lock.txt"):
+        (admin / name).touch()
+    assert git_admin_dir.list_lock_files(str(admin)) == ["HEAD.lock", "index.lock"]
+
+
+def test_a_lock_of_its_user_comes_back(admin: Path) -> None:
+    (admin / "locked").write_text("on a stick")
+    parked = git_admin_dir.read_admin_files(str(admin))
+    git_admin_dir.lock(str(admin), "imi trash 1")
+    git_admin_dir.unlock(str(admin), parked, "imi trash ")
+    assert (admin / "locked").read_text() == "on a stick"
+
+
+def test_a_file_that_is_right_already_is_not_written(repo: Repo, admin: Path) -> None:
+    """HEAD needs no lock then: undo works beside a git that has one, and in a folder that has become read-only."""
+    before = [(admin / name).stat().st_ino for name in ("HEAD", "gitdir")]
+    (admin / "HEAD.lock").touch()
+    git_admin_dir.restore_head(open_git(repo).at(str(admin), None), (admin / "HEAD").read_text(), "feat/x")
+    git_admin_dir.write_pointer(str(admin), (admin / "gitdir").read_text())
+    assert [(admin / name).stat().st_ino for name in ("HEAD", "gitdir")] == before
+
+
+def test_the_rest_of_a_crashed_write_is_overwritten(admin: Path) -> None:
+    (admin / "gitdir.imi-new").write_text("a longer text of an earlier attempt " * 10)
+    git_admin_dir.write_pointer(str(admin), "/elsewhere/.git\n")
+    assert (admin / "gitdir").read_text() == "/elsewhere/.git\n"
+
+
+def test_a_planted_head_lock_is_not_followed(repo: Repo, admin: Path, tmp_path: Path) -> None:
+    (admin / "HEAD.lock").symlink_to(tmp_path / "new")
+    with pytest.raises(GitError) as refused:
+        git_admin_dir.detach_head(open_git(repo).at(str(admin), None), commit_id(repo))
+    assert refused.value.code == "busy" and not (tmp_path / "new").exists()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["HEAD", "gitdir", "locked"])
+def test_a_pipe_in_place_of_a_file_of_git_does_not_block(admin: Path, name: str) -> None:
+    (admin / name).unlink(missing_ok=True)
+    os.mkfifo(admin / name)
+    found = git_admin_dir.read_admin_files(str(admin))
+    assert {"HEAD": found.head, "gitdir": found.gitdir, "locked": found.locked}[name] == ""
+
+
+def test_only_a_folder_is_flushed_as_a_folder(admin: Path) -> None:
+    with pytest.raises(NotADirectoryError):
+        git_admin_dir.fsync_folder(str(admin / "HEAD"))
+
+
+def test_the_temporary_file_has_the_given_name(admin: Path, tmp_path: Path) -> None:
+    """In a worktree every name is its user's."""
+    (tmp_path / ".git.imi-new").write_text("mine\n")
+    git_admin_dir.write_file(str(tmp_path / ".git"), "gitdir: x\n", by=str(admin / "gitfile"))
+    assert (tmp_path / ".git").read_text() == "gitdir: x\n" and (tmp_path / ".git.imi-new").read_text() == "mine\n"
+    assert not (admin / "gitfile").exists()

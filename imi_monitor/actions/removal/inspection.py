@@ -152,7 +152,7 @@ def _ancestors() -> set[int]:
     """This process and its ancestors: the shell or agent that requested the removal."""
     found: set[int] = set()
     pid = os.getpid()
-    while pid > 1 and pid not in found:
+    while pid not in found:  # up to 0, which is no process; the first one of a container may be its shell
         found.add(pid)
         pid = host.parent_pid(pid)
     return found

@@ -142,8 +142,6 @@ def _check_head(trashed: TrashedWorktree) -> None:
 def _worktree_parents(context: Context, repository: layout.Repository, name: str) -> set[str]:
     """The folders in which this repository has worktrees that stand where git says, or would create one."""
     found = {os.path.dirname(repository.home)}
-    if repository.cluster is not None:
-        found.add(repository.cluster)
     for item in layout.linked_worktrees(repository.common_dir):
         if layout.points_back(item.admin_dir, item.path):
             found.add(os.path.dirname(item.path))

@@ -271,7 +271,6 @@ def main(argv: list[str]) -> None:
         os.close(theirs)
         os.read(ours, 1)  # returns when the child closes its end, or dies
         return
-    os.close(ours)
     os.setsid()
     os.nice(19)
     sweep(database, wanted, lambda: os.close(theirs))

@@ -183,9 +183,8 @@ def _record_restored(connection: sqlite3.Connection, trashed: TrashedWorktree, o
 
 
 def record_worktree_back(connection: sqlite3.Connection, trashed: TrashedWorktree, agent: str) -> None:
-    """Reopen the worktree's row and record the event; inside a transaction."""
-    if worktrees.get(connection, trashed.repo_name, trashed.name) is not None:
-        worktrees.reopen(connection, trashed.repo_name, trashed.name, trashed.path)
+    """Reopen the worktree's row, if it has one, and record the event; inside a transaction."""
+    worktrees.reopen(connection, trashed.repo_name, trashed.name, trashed.path)
     about: dict[str, object] = {"path": trashed.path, "branch": trashed.branch, "trash_id": trashed.id}
     events.record(connection, "worktree.restored", trashed.repo_name, trashed.name, agent_id=agent, data=about)
 

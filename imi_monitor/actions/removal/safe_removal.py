@@ -143,6 +143,8 @@ def _describe(
     found = inspected.found
     admin_dir = found.admin_dir or ""
     parked = git_admin_dir.read_admin_files(admin_dir)
+    if parked.locked is not None and (found.linked is None or found.linked.locked is None):
+        raise _record_changed(found)
     gitfile = layout.read_regular(os.path.join(found.path, ".git"), 1 << 16)
     if gitfile is None:
         raise Refused(f"the .git file of {safe(found.name)} cannot be read: nothing was removed", code="tampered")
@@ -171,6 +173,10 @@ def _describe(
     )
 
 
+def _record_changed(found: Target) -> Refused:
+    return Refused(f"git's record of {safe(found.name)} changed meanwhile: run the command again", code="changed")
+
+
 def _move_failed(found: Target, error: OSError) -> Refused:
     return Refused(
         f"{safe(found.name)} could not be moved into the trash ({error.strerror}): nothing was changed",
@@ -179,7 +185,7 @@ def _move_failed(found: Target, error: OSError) -> Refused:
 
 
 def _carry_out(context: Context, inspected: WorktreeInspection, trashed: TrashedWorktree, overrides: Overrides) -> None:
-    before = inspected.claim or claims.current(context.connection, trashed.repo_name, trashed.name)
+    before = inspected.claim or _refuse_claimed(context, trashed)
     operation, epoch = db.transact_with_ballast(context.connection, _begin, trashed, before)
     git = context.git(inspected.found.repository)
     lent = db.lend_ballast(context.connection, trashed.common_dir)
@@ -198,6 +204,18 @@ def _carry_out(context: Context, inspected: WorktreeInspection, trashed: Trashed
         trash_note.complete_note(note)
     finally:
         db.take_back_ballast(context.connection, lent)
+
+
+def _refuse_claimed(context: Context, trashed: TrashedWorktree) -> claims.Claim:
+    """The free claim of a worktree that the registry did not know at the inspection; Refused if it was claimed since."""
+    before = claims.current(context.connection, trashed.repo_name, trashed.name)
+    if before.agent_id is not None:
+        raise _claimed_meanwhile(trashed)
+    return before
+
+
+def _claimed_meanwhile(trashed: TrashedWorktree) -> Refused:
+    return Refused(f"{safe(trashed.name)} was claimed meanwhile: run the command again", code="claim-changed")
 
 
 def _begin(connection: sqlite3.Connection, trashed: TrashedWorktree, before: claims.Claim) -> tuple[str, int]:
@@ -222,14 +240,14 @@ def _refuse_if_changed(
     if git_admin_dir.read_admin_files(trashed.admin_dir) != trashed.parked or not layout.points_back(
         trashed.admin_dir, trashed.path
     ):
-        raise Refused(f"git's record of {safe(found.name)} changed meanwhile: run the command again", code="changed")
+        raise _record_changed(found)
     inside, _ = inspection.live_processes(found)
     if inside and not overrides.yes_really:
         raise Refused(
             f"{', '.join(inside[:5])} started in {safe(found.name)} meanwhile: nothing was moved", code="changed"
         )
     if not _holds_reservation(context, trashed, epoch):
-        raise Refused(f"{safe(found.name)} was claimed meanwhile: run the command again", code="claim-changed")
+        raise _claimed_meanwhile(trashed)
 
 
 def _comparable(status: GitStatus) -> tuple[object, ...]:
@@ -330,7 +348,7 @@ def _read_trashed(context: Context, operation: operations.Operation) -> TrashedW
     """The worktree of an intent, with the paths its repository has now."""
     trashed = TrashedWorktree.of(operation.data)
     now = repositories.list_common_dirs(context.connection).get(trashed.repo_name, trashed.common_dir)
-    if not os.path.isdir(trashed.common_dir) and os.path.isdir(now):
+    if not os.path.isdir(trashed.common_dir):
         trashed = trashed.under(now)
     if not os.path.isdir(trashed.common_dir):
         raise GitError(f"the repository {safe(trashed.common_dir)} does not exist", code="repository-gone")

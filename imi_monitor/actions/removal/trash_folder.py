@@ -93,7 +93,7 @@ def is_folder(path: str, inode: int | None = None) -> bool:
 
 
 def _unlink(path: str) -> None:
-    if os.path.lexists(path) and not is_folder(path):
+    if not is_folder(path):
         with suppress(FileNotFoundError):
             os.unlink(path)
 
