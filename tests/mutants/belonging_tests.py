@@ -71,8 +71,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "store/claim_requests.py": _CLAIMS,
     "store/claim_queue.py": ("store/test_claim_queue.py", *_CLAIMS),
     "store/claim_history.py": ("actions/test_tasks.py", *_CLAIMS),
-    "store/claim_holder.py": ("actions/test_claim_holders.py", *_CLAIMS),
-    "presence.py": ("actions/test_claim_presence.py", "actions/test_claim.py", "actions/test_claim_automatic.py"),
+    "store/claim_holder.py": ("store/test_claim_holder.py", "actions/test_claim_holders.py", *_CLAIMS),
+    "presence.py": (
+        "store/test_presence_lock.py",
+        "actions/test_claim_presence.py",
+        "actions/test_claim.py",
+        "actions/test_claim_automatic.py",
+    ),
     "store/db.py": (
         "store/test_db.py",
         "store/test_registry_file.py",
