@@ -148,6 +148,9 @@ def test_a_session_proves_a_living_holder_only_to_a_caller_without_a_process(oth
     for session, same in (({"tmux": "1/%1"}, True), ({"tmux": "1/%2"}, False), ({}, False)):
         assert claim_holder.holds(held, Caller(None, session)) is same
         assert not claim_holder.holds(held, Caller(others[1], session))
+    named = claim("given:s", pid=others[0], started=host.start_time(others[0]))
+    assert claim_holder.holds(named, Caller(others[1], {"given": "s"})), "unless it gives the name of the session"
+    assert not claim_holder.holds(named, Caller(others[1], {"given": "t"}))
     bare = claim(pid=others[0], started=host.start_time(others[0]))
     assert not claim_holder.holds(bare, Caller(None, {"tmux": "1/%1"})), "nothing is known of its session"
 

@@ -123,6 +123,79 @@ def test_waiters_from_before_a_restart_do_not_count(connection: sqlite3.Connecti
     assert claim_worktree(connection, "feat-x", request("a")).how == "claimed"
 
 
+def test_a_waiter_of_another_boot_is_from_before_a_restart_whatever_its_machine_was_called(
+    connection: sqlite3.Connection,
+) -> None:
+    """The registry lies on this machine's disk; the machine may have another identity since."""
+    me = host.identify_process(os.getpid())
+    then = host.ProcessIdentity(me.host, "other-boot/pid:[1]/other-machine", me.pid, me.started)
+    db.transact(connection, claim_queue.join, REPO, "feat-x", "w0", then, task=None, seconds=1e6)
+    (waiter,) = claim_queue.list_waiters(connection)
+    assert (waiter.gone, waiter.ready) == (True, False)
+
+
+def test_a_waiter_in_another_namespace_is_not_suspended_with_the_process_of_its_number_here(
+    connection: sqlite3.Connection, sleepers: list[subprocess.Popen[bytes]]
+) -> None:
+    os.kill(sleepers[0].pid, signal.SIGSTOP)
+    while not host.is_suspended(sleepers[0].pid):
+        time.sleep(0.001)
+    me = host.identify_process(sleepers[0].pid)
+    there = host.ProcessIdentity(me.host, me.boot.partition("/")[0] + "/pid:[1]", me.pid, me.started)
+    db.transact(connection, claim_queue.join, REPO, "feat-x", "w0", there, task=None, seconds=60.0)
+    first = claim_queue.first_ready(connection, REPO, "feat-x")
+    assert first is not None and first.agent_id == "w0"
+
+
+def test_a_process_leaves_only_its_own_places(connection: sqlite3.Connection) -> None:
+    boot = "b/pid:[1]"
+    mine = (REPO, "feat-x", "h", boot, 7, "9")
+    others: list[tuple[str, str, str, str, int, str | None]] = [
+        ("other", "feat-x", "h", boot, 7, "9"),
+        (REPO, "feat-y", "h", boot, 7, "9"),
+        (REPO, "feat-x", "h2", boot, 7, "9"),
+        (REPO, "feat-x", "h", "b2", 7, "9"),
+        (REPO, "feat-x", "h", boot, 8, "9"),
+        (REPO, "feat-x", "h", boot, 7, "10"),
+        (REPO, "feat-x", "h", boot, 7, None),
+    ]
+    for repo, name, *process in (mine, *others, mine):
+        one = host.ProcessIdentity(*process)  # type: ignore[arg-type]
+        db.transact(connection, claim_queue.join, repo, name, "w", one, task=None, seconds=60.0)
+    db.transact(connection, claim_queue.leave_all, REPO, "feat-x", host.ProcessIdentity("h", boot, 7, "9"))
+    left = claim_queue.list_waiters(connection)
+    assert [(one.repo_name, one.worktree_name, one.host, one.boot, one.pid, one.pid_started) for one in left] == others
+    db.transact(connection, claim_queue.leave_all, REPO, "feat-x", host.ProcessIdentity("h", boot, 7, None))
+    assert len(claim_queue.list_waiters(connection)) == len(others) - 1, "one whose start is unknown"
+
+
+def test_the_line_of_a_worktree_has_no_waiters_of_others(connection: sqlite3.Connection) -> None:
+    me = host.identify_process(os.getpid())
+    places = [("other", "feat-x"), (REPO, "feat-y"), (REPO, "feat-x"), (REPO, "feat-x")]
+    seqs = [
+        db.transact(connection, claim_queue.join, repo, name, f"w{number}", me, task=None, seconds=60.0)
+        for number, (repo, name) in enumerate(places)
+    ]
+    first = claim_queue.first_ready(connection, REPO, "feat-x")
+    assert first is not None and first.seq == seqs[2]
+    assert claim_queue.first_ready(connection, REPO, "feat-x", before=seqs[2]) is None
+    assert [claim_queue.position(connection, REPO, "feat-x", seq) for seq in seqs[2:]] == [1, 2]
+    assert [one.seq for one in claim_queue.list_waiters(connection, REPO, "feat-x")] == seqs[2:]
+    assert [one.seq for one in claim_queue.list_waiters(connection, REPO)] == seqs[1:]
+    assert [one.seq for one in claim_queue.list_waiters(connection)] == seqs
+    connection.execute("UPDATE claim_queue SET gives_up_uptime = 0")
+    db.transact(connection, claim_queue.remove_gone, REPO, "feat-x")
+    assert [one.seq for one in claim_queue.list_waiters(connection)] == seqs[:2]
+
+
+def test_a_process_that_asks_again_stands_in_line_once(connection: sqlite3.Connection) -> None:
+    claim_worktree(connection, "feat-x", request("holder"))
+    target = claim_requests.ClaimTarget(REPO, "feat-x")
+    for _ in range(2):
+        answer = claim_requests.request_or_join(connection, target, request("w0"), host.uptime() + 60)
+    assert [one.seq for one in claim_queue.list_waiters(connection)] == [answer.seq]
+
+
 def test_a_waiter_in_another_namespace_counts_until_its_time_is_over(connection: sqlite3.Connection) -> None:
     me = host.identify_process(os.getpid())
     there = host.ProcessIdentity(me.host, me.boot.partition("/")[0] + "/pid:[1]", 1, "1")
@@ -197,7 +270,7 @@ def test_a_waiter_of_another_home_keeps_its_place_while_its_question_is_repeated
         (first, "q1", "q1@far", 3, "t"),
         (second, "q2", "q2@far", 1, "t"),
     ]
-    assert {host.home_of(one.host) for one in waiters} == {"far"}
+    assert {(host.home_of(one.host), one.pid) for one in waiters} == {("far", 0)}
     assert waiters[0].gives_up_uptime > host.uptime() + 500 > waiters[1].gives_up_uptime
     db.transact(connection, claim_queue.leave_from, "q1", "third")
     assert len(claim_queue.list_from_homes(connection)) == 2, "another home ends no waiter of this one"

@@ -267,8 +267,6 @@ class TokenCounter:
 
     def count(self, key: MessageKey, usage: JsonObject, *, own_window: bool = True) -> None:
         """Add the tokens of a message. `own_window`: False for a subagent's, which fills another context window."""
-        if not usage:
-            return
         fresh = _number(usage, "input_tokens") + _number(usage, "cache_creation_input_tokens")
         out, cached = _number(usage, "output_tokens"), _number(usage, "cache_read_input_tokens")
         if not (fresh or out or cached):
@@ -278,7 +276,7 @@ class TokenCounter:
         counter = self._ledger.counter_of(hash(key))
         if counter is None:
             self._ledger.assign(hash(key), self)
-        if counter is None or (counter is self and key in self._last):
+        if counter is None or key in self._last:
             self._add(key, (fresh, out, cached))
 
     def _add(self, key: MessageKey, counts: TokenCounts) -> None:
