@@ -164,14 +164,15 @@ def claim(
     """Claim a registered worktree inside a transaction; `seq` is our number if we wait in line."""
     key = (repo_name, worktree_name)
     ahead = claim_queue.first_ready(connection, *key, before=seq)
-    how = None
+    before = None
     if ahead is None and claims.grant(connection, *key, request, details=_event_details(request, None)) is not None:
-        how, before = "claimed", None
+        how = "claimed"
     else:
         before = claims.current(connection, *key)
-        how = _claim_with_rights(connection, request, before, ahead)
-    if how is None:
-        return ClaimAnswer("queued" if ahead else "held", before or claims.current(connection, *key), ahead=ahead)
+        by_right = _claim_with_rights(connection, request, before, ahead)
+        if by_right is None:
+            return ClaimAnswer("queued" if ahead else "held", before, ahead=ahead)
+        how = by_right
     claim_queue.remove_gone(connection, *key)
     if seq is not None:
         claim_queue.leave(connection, seq)
@@ -198,8 +199,6 @@ def preview(
 
 def refusal(connection: sqlite3.Connection, target: ClaimTarget, request: ClaimRequest) -> ClaimAnswer | None:
     """The answer if it is certainly a refusal, found by reading; None: only `request_claim` can tell."""
-    if target.registration is not None:
-        return None  # a repository or worktree without a row has no claim
     seen = preview(connection, target.repo_name or "", target.name, request)
     return None if seen.grantable else ClaimAnswer("queued" if seen.ahead else "held", seen.claim, ahead=seen.ahead)
 

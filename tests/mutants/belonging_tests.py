@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _CLAIMS = (
+    "store/test_claim_rules.py",
     "store/test_claims.py",
     "store/test_claim_queue.py",
     "actions/test_claim.py",

@@ -390,7 +390,8 @@ def test_a_checkout_is_one_change_by_git_and_what_follows_is_work(tmp_path: Path
     assert coalescer.add([FileEvent(str(files[0]), "modified")], 2.0, "T2") == [], "git wrote that, too"
     coalescer.add([FileEvent(str(root / "gone"), "created")], 1.5, "T2")
     assert coalescer.waiting_since == 1.5, "what has waited for longer"
-    assert coalescer.flush(2.0, "T2") == []
+    assert coalescer.flush(2.2, "T2") == []
+    assert coalescer.waiting_since == 2.2, "it is looked for again later"
     files[2].write_text("x")
     (admin / "index.lock").rename(admin / "index")
     os.utime(admin / "index", (4e9, 4e9))
