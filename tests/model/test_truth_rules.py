@@ -50,6 +50,35 @@ BORDERS = {
         [live("completed", 5), told("hook", "running", 20, or_else=MAYBE_OVER)],
         "cancelled",
     ),
+    "at rest after a hook that does not doubt it": (
+        [live("completed", 5), told("hook", "running", 20, or_else=frozenset({"completed"}))],
+        "completed",
+    ),
+    "a better source at the same moment": (
+        [told("hook", "running", 9), told("transcript", "completed", 9.05)],
+        "completed",
+    ),
+    "a better source at another moment": (
+        [told("hook", "running", 9), told("transcript", "completed", 9.06)],
+        "running",
+    ),
+    "a dialog that opened before the record is still open": (
+        [told("permission", "waiting_for_input", 12), told("transcript", "running", 9, or_else=MAYBE_WAITS)],
+        "waiting_for_input",
+    ),
+    "what distinguishes it is itself in doubt": (
+        [
+            told("transcript", "running", 9, or_else=MAYBE_WAITS),
+            told("hook", "waiting_for_input", 9, or_else=frozenset({"failed"})),
+            title("failed"),
+        ],
+        "failed",
+    ),
+    "no moment that can be read": ([Evidence("transcript", "running", "no moment", "says")], "running"),
+    "a moment that can be read is later": (
+        [Evidence("transcript", "running", "no moment", "says"), told("hook", "completed", 1e9)],
+        "completed",
+    ),
     "at rest for a second without a record of it": (
         [live("completed", 1), told("transcript", "running", 20)],
         "cancelled",

@@ -80,6 +80,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "actions/test_claim_automatic.py",
     ),
     "store/db.py": (
+        "store/test_db_rules.py",
         "store/test_db.py",
         "store/test_registry_file.py",
         "store/test_registry_access.py",
