@@ -326,18 +326,26 @@ def _inside(target: str | None) -> str | None:
     return target.split()[0].rstrip("/").rpartition("/")[2] if target.split() else None
 
 
-@lru_cache(maxsize=4 * MOST_ROWS)
 def _name(text: str) -> str:
-    """A name as it may leave the machine; those of all rows are needed for each publication."""
-    return _out(text, _NAME) or ""
+    """A name as it may leave the machine."""
+    return _shared_text(text, _NAME)
 
 
 def _out(text: str | None, limit: int) -> str | None:
-    return None if text is None else safe(redact(text), limit)
+    return None if text is None else _shared_text(text, limit)
+
+
+@lru_cache(maxsize=8 * MOST_ROWS)
+def _shared_text(text: str, limit: int) -> str:
+    """A text as it may leave the machine. Most texts of a row that changed are those that it had before."""
+    return safe(redact(text), limit)
+
+
+_encoder = json.JSONEncoder(separators=(",", ":"))
 
 
 def _dumps(row: Mapping[str, object]) -> str:
-    return json.dumps({name: value for name, value in row.items() if value is not None}, separators=(",", ":"))
+    return _encoder.encode({name: value for name, value in row.items() if value is not None})
 
 
 def _loads(text: str) -> dict[str, Any]:
