@@ -21,7 +21,7 @@ from imi_monitor.store.registry_identity import RegistryIdentity
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from imi_monitor.sinks.sink import Sink
     from imi_monitor.store.async_registry import AsyncRegistry
@@ -37,9 +37,19 @@ _SAVED_EVERY = 10  # batches
 class Relay:
     """Delivers the events of one registry to one sink."""
 
-    def __init__(self, sink: Sink, registry: AsyncRegistry, *, unhurried: bool = True) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        registry: AsyncRegistry,
+        *,
+        unhurried: bool = True,
+        report_change: Callable[[], None] | None = None,
+    ) -> None:
         self.sink = sink
         self._registry = registry
+        self._report_change = report_change  # the recorded problem, or the number of parked events, is another one
+        self._reported: tuple[str | None, int] | None = None
+        self._parkings = 0  # events that were parked or tried again
         self._unhurried = unhurried  # leaves the processor to others between two batches
         self._identity: RegistryIdentity | None = None  # of the registry that it reads
         self._settled = 0  # the last event that is known to be on disk
@@ -63,7 +73,12 @@ class Relay:
         try:
             while True:
                 self._wake.clear()
-                if await self.drain():
+                delivered = await self.drain()
+                if (state := (self.problem, self._parkings)) != self._reported:
+                    self._reported = state
+                    if self._report_change is not None:
+                        self._report_change()
+                if delivered:
                     self._pause = _FIRST_PAUSE
                     with suppress(TimeoutError):
                         async with asyncio.timeout(_RETRY_PARKED_SECONDS):
@@ -141,6 +156,7 @@ class Relay:
             self._settled = found.last
         refused = await self._deliver(found.events)
         self.delivered += len(found.events) - len(refused)
+        self._parkings += len(refused)
         self._position, self._unsaved = after, self._unsaved + 1
         if refused or self._unsaved >= _SAVED_EVERY or after >= found.last:
             await self._save(refused)
@@ -177,6 +193,7 @@ class Relay:
     async def _retry_parked(self) -> None:
         self._parked_due = asyncio.get_running_loop().time() + _RETRY_PARKED_SECONDS
         found = await self._registry.read(_read_parked, self.sink.name)
+        self._parkings += len(found)
         for one in found:
             refused = await self._deliver((one,))
             if one.event.seq in refused:

@@ -115,6 +115,11 @@ class RegistryChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkStateChanged:
+    """This process has recorded another problem of a sink, or none any more: own writes are no change of the registry."""
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshRequested:
     """A person asks to read everything again now."""
 
@@ -149,6 +154,7 @@ Hint = (
     | SharedFilesChanged
     | RegistryWritten
     | RegistryChanged
+    | SinkStateChanged
     | RefreshRequested
     | DiskUseWanted
     | UnreadWanted

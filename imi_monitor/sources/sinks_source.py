@@ -6,7 +6,7 @@ import asyncio
 
 from imi_monitor.model.errors import ImiError
 from imi_monitor.model.snapshot import SinkState
-from imi_monitor.sources.hints import Hint, RegistryChanged
+from imi_monitor.sources.hints import Hint, RegistryChanged, SinkStateChanged
 from imi_monitor.sources.source import ReadingReceiver, Source, SourceContext
 from imi_monitor.store import sink_cursors
 
@@ -27,7 +27,7 @@ class SinksSource(Source):
         self._changed = asyncio.Event()
 
     def handle_hint(self, hint: Hint) -> None:
-        if isinstance(hint, RegistryChanged):
+        if isinstance(hint, RegistryChanged | SinkStateChanged):
             self._changed.set()
 
     async def run(self, receiver: ReadingReceiver) -> None:

@@ -84,7 +84,7 @@ class TeamDuties(Source):
         try:
             await self._wait_for_lock(receiver)
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._relays.run())
+                group.create_task(self._relays.run(receiver))
                 if self._tasks.wanted:
                     group.create_task(self._tasks.run(receiver))
                 if address is not None:

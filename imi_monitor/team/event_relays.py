@@ -8,11 +8,12 @@ from contextlib import suppress
 from imi_monitor import sinks
 from imi_monitor.model.errors import ImiError
 from imi_monitor.sinks.relay import Relay
+from imi_monitor.sources.hints import SinkStateChanged
 from imi_monitor.store import sink_cursors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from imi_monitor.sources.source import SourceContext
+    from imi_monitor.sources.source import ReadingReceiver, SourceContext
 
 _GRACE = 1.0  # seconds after the start, which has more urgent work
 _RETRY_SECONDS = 10.0
@@ -30,7 +31,7 @@ class EventRelays:
         for relay in self._relays:
             relay.wake()
 
-    async def run(self) -> None:
+    async def run(self, receiver: ReadingReceiver) -> None:
         await asyncio.sleep(_GRACE)
         wanted = sinks.wanted(self._context.settings)
         while not await self._configure(sinks.beginnings(wanted)):
@@ -42,7 +43,8 @@ class EventRelays:
                 with suppress(ImiError):  # the registry source reports it
                     await self._context.registry.write_unsynced(sink_cursors.set_problem, name, error.sentence)
                 continue
-            self._relays.append(Relay(sink, self._context.registry))
+            relay = Relay(sink, self._context.registry, report_change=lambda: receiver.send_hint(SinkStateChanged()))
+            self._relays.append(relay)
         async with asyncio.TaskGroup() as group:
             for relay in self._relays:
                 group.create_task(relay.run())

@@ -82,6 +82,35 @@ class PublishedTeam:
         await link.close()
 
 
+def test_the_badges_of_a_server_that_was_away_go_when_it_is_back(
+    tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the one of waiting events, although no other process writes into the registry any more."""
+    lead = TeamHome(tmp_path / "homes", "lead", redis_server.url)
+    with tmux_server(tmp_path, monkeypatch) as tmux:
+        env = [f"{name}={value}" for name, value in {**lead.env, "PYTHONPATH": str(ROOT)}.items()]
+        line = shlex.join(["env", "-u", "TMUX", "-u", "TMUX_PANE", *env, *imi_argv("monitor")])
+        tmux("new-window", "-n", "lead", "-c", str(lead.repo.path), line)
+        tmux("resize-window", "-t", "lead", "-x", "140", "-y", "50")
+
+        def shown(*words: str) -> bool:
+            text = tmux("capture-pane", "-p", "-t", "lead")
+            return "feat-lead" in text and all(word in text for word in words)
+
+        def hidden(*words: str) -> bool:
+            text = tmux("capture-pane", "-p", "-t", "lead")
+            return "feat-lead" in text and not any(word in text for word in words)
+
+        wait_for(lambda: shown("agent-lead claimed feat-lead"))
+        redis_server.kill()
+        assert lead.imi("release", "feat-lead", "--agent", "agent-lead").code == 0
+        wait_for(lambda: shown("Redis ⇡1", "cannot be reached", "agent-lead released feat-lead"))
+        redis_server.start()
+        wait_for(lambda: hidden("Redis ⇡", "cannot be reached", "stale"))
+        tmux("send-keys", "-t", "lead", "q")
+    assert redis_server.run("XLEN", TeamKeys("default").feed) == ":2", "each event once, the earlier one sent again"
+
+
 @pytest.mark.soak  # a home is silent for ten seconds before it counts as such
 def test_a_home_of_twenty_is_cut_off_and_comes_back(
     tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
