@@ -91,7 +91,7 @@ def _option_field(option: Option) -> FormField:
     )
 
 
-ARROWS = (Binding("down,right", "app.focus_next", show=False), Binding("up,left", "app.focus_previous", show=False))
+ARROWS = (Binding("down,right", "app.focus_next", ""), Binding("up,left", "app.focus_previous", ""))
 """The keys that move the focus, where the widget with the focus has no use for them."""
 
 
