@@ -59,14 +59,6 @@ _CLAUDE = (
     "sources/agents/test_claude_processes.py",
     "sources/agents/test_claude_config_folder.py",
 )
-_DIALOGS = (
-    "ui/test_action_dialog.py",
-    "ui/test_dialogs.py",
-    "ui/test_menus.py",
-    "ui/test_home.py",
-    "ui/test_commands.py",
-)
-
 TESTS: dict[str, tuple[str, ...]] = {
     "store/claims.py": _CLAIMS,
     "store/claim_requests.py": _CLAIMS,
@@ -160,16 +152,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "sources/test_changes_source.py",
         "sources/test_watchers.py",
     ),
-    "ui/command_conditions.py": (
-        "ui/test_command_conditions.py",
-        "ui/test_commands.py",
-        "ui/test_home.py",
-        "ui/test_menus.py",
-        "ui/test_run_rows.py",
-    ),
-    "ui/dialogs/action_dialog.py": _DIALOGS,
-    "ui/dialogs/action_run.py": ("ui/test_action_run.py", *_DIALOGS),
-    "ui/dialogs/form.py": ("ui/test_form.py", *_DIALOGS, "ui/test_new_dialog.py"),
+    "ui/command_conditions.py": ("ui/test_command_conditions.py", "ui/test_commands.py"),
+    "ui/dialogs/action_dialog.py": ("ui/test_action_dialog.py", "ui/test_dialogs.py"),
+    "ui/dialogs/action_run.py": ("ui/test_action_run.py", "ui/test_action_dialog.py"),
+    "ui/dialogs/form.py": ("ui/test_form.py", "ui/test_action_dialog.py"),
 }
 
 

@@ -497,6 +497,52 @@ def test_an_editor_recalls_earlier_texts_where_they_can_be_read(found: Any) -> N
     assert len(action.asked) == 1
 
 
+def test_without_an_editor_no_texts_are_read() -> None:
+    action = Writing(None)
+
+    async def play(app: DialogApp, pilot: Pilot[None]) -> None:
+        await pilot.pause(0.1)
+        assert action.asked == []
+
+    show_dialog(action, play, values={"name": "feat-x", "prompt": "given"})
+
+
+@pytest.mark.parametrize("kind", ["values", "suggestions", "texts"])
+def test_a_dialog_is_closed_while_it_reads_what_it_offers(kind: str) -> None:
+    known, asked, done = threading.Event(), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        asked.set()
+        assert known.wait(LIMIT)
+        done.set()
+
+    class Late(Choosing):
+        def choices(self, context: Context, name: str) -> list[str]:
+            wait()
+            return ["feat"]
+
+        def suggestions(self, context: Context, name: str, *, ask: bool) -> Suggestions:
+            wait()
+            return suggest("1", origin="late")
+
+        def writing_aids(self, context: Context, request: Request) -> WritingAids:
+            wait()
+            return WritingAids([], [])
+
+    arguments = {"values": Argument("type", "a kind"), "suggestions": Argument("pr", "a number", suggested=True)}
+    action = Late(arguments=(arguments.get(kind, Argument("text", "words", multiline=True)),))
+
+    async def play(app: DialogApp, pilot: Pilot[None]) -> None:
+        await wait_until(pilot, asked.is_set)
+        await pilot.press("escape", "escape")
+        await wait_until(pilot, lambda: app.closed == [None])
+        known.set()
+        await wait_until(pilot, done.is_set)
+        await pilot.pause(0.1)  # the answer finds no dialog
+
+    show_dialog(action, play, values={}, wait=False)
+
+
 # -- answers with keys -------------------------------------------------------------------------------------------------
 
 ANSWERS = (KeyChoice("y", "yes", "Yes"), KeyChoice("n", "no", "No"), KeyChoice("s", "", "Say nothing"))
@@ -690,6 +736,7 @@ def test_a_refusal_that_no_name_passes_asks_for_none() -> None:
         assert "never" in app.said and not app.override.visible and app.focus == "act"
 
     show_dialog(Overridable(reply=refused("never", "trunk")), play)
+    show_dialog(Overridable(reply=refused("never, of none", "work"), arguments=()), play, values={})
 
 
 def test_the_focus_goes_to_the_field_that_passes_a_refusal() -> None:
@@ -836,6 +883,7 @@ def test_while_it_runs_only_stopping_is_possible(dangerous: bool) -> None:
         app.button("act").post_message(app.button("act").Pressed(app.button("act")))
         await pilot.press("enter")
         await wait_until(pilot, lambda: "Stopping at the next safe point" in app.said)
+        assert app.toasts == []
         action.go_on.set()
         await wait_until(pilot, lambda: "it was cancelled" in app.said)
         assert not any(one.disabled for one in parts) and len(action.ran) == 1
@@ -858,6 +906,7 @@ def test_a_dialog_that_is_closed_while_it_runs_stops_its_action_and_its_preview(
         await app.pop_screen()
         await wait_until(pilot, context.cancelled)
         action.go_on.set()
+        await pilot.pause(0.2)  # its end finds no dialog
 
     show_dialog(action, play)
 

@@ -295,12 +295,9 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             return
         self._previews_shown = True
         if isinstance(answer, ImiError):
-            self._show_refusal(answer)
-            self._submit_if_asked()
-            return
-        if len(answer) == len(self._targets):  # fewer if they were stopped
-            pairs = zip(self._targets, answer, strict=True)
-            self._targets = [replace(target, bound=shown.bound) for target, shown in pairs]
+            answer = [Preview([], answer) for _ in self._targets]
+        pairs = zip(self._targets, answer, strict=True)
+        self._targets = [replace(target, bound=shown.bound) for target, shown in pairs]
         if len(self._targets) == 1:
             self._show(dialog_text.preview(answer[0]))
             self._offer_override(answer[0].refusal)
@@ -314,7 +311,7 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
     def _offer_answers(self, answer: list[Preview]) -> None:
         """Offer the answers with keys, if all targets have the same ones."""
         if self._action.chosen_by_key:
-            first = answer[0].choices if answer else ()
+            first = answer[0].choices
             same = all(one.choices == first for one in answer)
             answers = self.query_one(KeyChoices)
             answers.offer(first if same else ())
@@ -343,7 +340,7 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             override.focus()
         elif had_focus and not override.visible:
             self._focus_harmless()
-        elif refusal is not None and isinstance(self.focused, Button) and not self._action.dangerous:
+        elif isinstance(self.focused, Button) and not self._action.dangerous:
             self.form.focus_way_out(refusal_kinds(refusal))
 
     # -- running ----------------------------------------------------------------------------------------------------
@@ -380,8 +377,7 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             self.form.focus_field(missing)
             return
         values = self._entered_values()
-        if isinstance(values, Content):
-            self._show(values)
+        if isinstance(values, Content):  # it is shown
             return
         override = self.query_one("#override", Input)
         if override.visible and override.value.strip() == self._targets[0].name:
@@ -417,8 +413,7 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
     def _show_refusal(self, error: ImiError) -> None:
         self._show(dialog_text.refusal(error))
         self.call_after_refresh(self.query_one("#said").scroll_visible, top=True, animate=False)
-        if len(self._targets) == 1:
-            self._offer_override(error)
+        self._offer_override(error)
 
     def _show_results(self, results: list[TargetResult]) -> None:
         """Show the result of each worktree until the dialog is closed."""
@@ -464,8 +459,8 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
     @on(Button.Pressed, "#leave")
     def _leave_pressed(self, event: Button.Pressed) -> None:
         """Cancel. An enter that comes before the answer does nothing; a later one says how to go on instead."""
-        by_enter = isinstance(event.button, _InstantButton) and event.button.by_key
-        if not (by_enter and self._action.dangerous and self._action_run is None and self._outcome is None):
+        assert isinstance(event.button, _InstantButton)
+        if not (event.button.by_key and self._action.dangerous and self._action_run is None and self._outcome is None):
             self.action_leave()
         elif self._previews_shown or self.form.missing is not None:
             self.action_leave()
@@ -498,8 +493,8 @@ def dialog_for(
     first = trees[0] if trees else None
     if not action.needs_worktree or (values and action.worktree_value in values):
         return ActionDialog(action, values or {}, context_of(first))
-    if len(trees) == 1 and first is not None:
-        given: dict[str, object] = {**(values or {}), action.worktree_value: first.typed_name}
+    if len(trees) == 1:
+        given: dict[str, object] = {**(values or {}), action.worktree_value: trees[0].typed_name}
         return ActionDialog(action, given, context_of(first), in_background=in_background)
     # each name with its own context: two repositories may have a worktree of the same name
     names = [(tree.typed_name, context_of(tree)) for tree in trees]
@@ -513,7 +508,7 @@ def _targets(
     name = values.get(action.worktree_value)
     if action.needs_worktree and names:
         return [ActionTarget(one, open_context) if isinstance(one, str) else ActionTarget(*one) for one in names]
-    return [ActionTarget(name if action.needs_worktree and isinstance(name, str) else None, open_context)]
+    return [ActionTarget(name if isinstance(name, str) else None, open_context)]
 
 
 def _combined_outcome(results: list[TargetResult]) -> Outcome:
