@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -200,3 +201,68 @@ def test_unmerged_commits_are_a_note_of_the_removal(cloned: Repo) -> None:
     assert "note: 1 commit not in main; branch feat/x is kept" in outcome.lines[1]
     assert "note: 1 commit on no remote; branch feat/x is kept" in outcome.lines[2]
     assert tree.path.is_dir()
+
+
+def test_a_dry_run_names_the_branches_and_the_proof(cloned: Repo, tree: Repo) -> None:
+    merge(cloned, "merge")
+    lines = remove(cloned, "feat-x", dry_run=True, delete_branch=True, delete_remote="origin").lines
+    assert [line for line in lines if "would delete" in line] == [
+        "would delete branch feat/x, which is merged (ancestor)",
+        "would delete feat/x on origin",
+    ]
+    assert not [line for line in remove(cloned, "feat-x", dry_run=True).lines if "would delete" in line]
+    (only,) = [
+        line for line in remove(cloned, "feat-x", dry_run=True, delete_branch=True).lines if "would delete" in line
+    ]
+    assert "branch feat/x" in only
+
+
+def test_the_outcome_names_what_was_deleted(cloned: Repo, tree: Repo) -> None:
+    merge(cloned, "merge")
+    sha = tree.git("rev-parse", "HEAD")[:10]
+    outcome = remove(cloned, "feat-x", delete_branch=True, delete_remote="origin")
+    told = [line for line in outcome.lines if line.startswith("deleted ")]
+    assert len(told) == 2 and told[0].startswith(f"deleted branch feat/x (it was {sha}, merged: ")
+    assert told[1] == f"deleted feat/x on origin (it was {sha})"
+    assert (outcome.data["branch_deleted"], outcome.data["remote_branch_deleted"]) == (True, True)
+
+
+@pytest.mark.parametrize("upstream", ["origin/other-name", "elsewhere/main", None])
+def test_the_remote_branch_is_the_upstream_there_or_has_the_same_name(
+    cloned: Repo, tree: Repo, upstream: str | None
+) -> None:
+    merge(cloned, "merge")
+    tree.git("push", "-q", "origin", "feat/x:other-name")
+    cloned.git("remote", "add", "elsewhere", str(cloned.path.parent / "origin.git"))
+    cloned.git("fetch", "-q", "elsewhere")
+    if upstream is None:
+        tree.git("branch", "-q", "--unset-upstream")
+    else:
+        tree.git("branch", "-q", "--set-upstream-to", upstream)
+    remove(cloned, "feat-x", delete_remote="origin")
+    left = git("branch", "--format=%(refname:short)", cwd=cloned.path.parent / "origin.git").split()
+    gone = "other-name" if upstream == "origin/other-name" else "feat/x"
+    assert sorted({"feat/x", "other-name", "main"} - set(left)) == [gone]
+
+
+@pytest.mark.parametrize("state", ["unborn", "unreadable"])
+def test_without_a_known_commit_there_is_no_branch_to_delete(cloned: Repo, tree: Repo, state: str) -> None:
+    if state == "unborn":
+        tree.git("checkout", "-q", "--orphan", "fresh")
+    else:
+        (cloned.path / ".git" / "worktrees" / "feat-x" / "index").write_bytes(b"corrupt")
+    not_removed(cloned, "no-branch", delete_branch=True, force=True, yes_really="feat-x")
+
+
+def test_a_refusal_names_the_trunk(cloned: Repo, tree: Repo) -> None:
+    with pytest.raises(Refused, match="branch feat/x is not proven to be merged into origin/main, so"):
+        remove(cloned, "feat-x", delete_branch=True)
+
+
+def test_without_a_branch_of_the_trunk_s_name_nothing_is_proven(tmp_path: Path) -> None:
+    repo = Repo.create(tmp_path / "app", branch="one")
+    repo.git("checkout", "-q", "-b", "two")
+    repo.worktree("feat-x")
+    repo.git("checkout", "-q", "--detach")
+    with pytest.raises(Refused, match="is not proven to be merged into main, so"):
+        remove(repo, "feat-x", delete_branch=True)

@@ -82,6 +82,20 @@ class TestWhatIsSaid:
         )
         assert refused.details == ("to move it to the trash anyway: imi remove feat-x --force",)
 
+        assert refused.data == {
+            "worktree_name": "feat-x",
+            "repo": None,  # not registered
+            "reasons": [
+                {
+                    "code": "untracked",
+                    "sentence": "1 untracked file",
+                    "count": 1,
+                    "names": ["new.py"],
+                    "override": "force",
+                }
+            ],
+        }
+
     def test_several_are_listed_with_the_notes_below(self, repo: Repo, tree: Repo) -> None:
         tree.write("work.py", "x\n")
         tree.commit("work")
@@ -160,6 +174,18 @@ class TestChangedSinceTheInspection:
         assert claim_of(repo).agent_id == ("claude-1" if what == "claim" else None)
         if what == "lock":
             assert (repo.path / ".git" / "worktrees" / "feat-x" / "locked").read_text().strip() == "mine"
+
+
+def test_a_lock_laid_during_the_removal_stops_it(repo: Repo, tree: Repo) -> None:
+    """Between the description of what moves and the move."""
+
+    def lock() -> None:
+        repo.git("worktree", "lock", "--reason", "mine", str(tree.path))
+
+    with at_event("os.mkdir", lock, when=lambda path, *_: "/imi/trash/" in str(path)) as met:
+        refused = refusal(repo, force=True)
+    assert met and (refused.code, "git's record of feat-x changed meanwhile" in refused.sentence) == ("changed", True)
+    assert (repo.path / ".git" / "worktrees" / "feat-x" / "locked").read_text().strip() == "mine"
 
 
 @pytest.mark.parametrize("why", ["of a pull request", "not trusted"])

@@ -89,7 +89,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "actions/test_removal_places.py",
         *_REMOVAL,
     ),
-    "actions/removal/ignored_files.py": _REMOVAL,
+    "actions/removal/ignored_files.py": ("actions/test_ignored_files.py", *_REMOVAL),
     "actions/removal/submodule_checks.py": ("actions/test_removal_states.py",),
     "actions/removal/branch_deletion.py": ("actions/test_removal_branches.py", "actions/test_git_locks.py"),
     "actions/removal/trash_note.py": (

@@ -140,10 +140,10 @@ def _run_pre_remove(
 def _describe(
     inspected: WorktreeInspection, repo_name: str, root: str, agent: str, how: str, overrides: Overrides
 ) -> TrashedWorktree:
-    found = inspected.found
-    admin_dir = found.admin_dir or ""
-    parked = git_admin_dir.read_admin_files(admin_dir)
-    if parked.locked is not None and (found.linked is None or found.linked.locked is None):
+    found, linked = inspected.found, inspected.found.linked
+    assert linked is not None  # the verdict refuses a folder that git does not list
+    parked = git_admin_dir.read_admin_files(linked.admin_dir)
+    if parked.locked is not None and linked.locked is None:
         raise _record_changed(found)
     gitfile = layout.read_regular(os.path.join(found.path, ".git"), 1 << 16)
     if gitfile is None:
@@ -155,7 +155,7 @@ def _describe(
         repo_name=repo_name,
         name=found.name,
         common_dir=found.repository.common_dir,
-        admin_dir=admin_dir,
+        admin_dir=linked.admin_dir,
         path=found.path,
         trash_dir=os.path.join(root, identity),
         inode=os.lstat(found.path).st_ino,
@@ -164,7 +164,7 @@ def _describe(
         gitdir=parked.gitdir,
         locked=parked.locked,
         branch=inspected.status.branch if inspected.status else found.branch,
-        sha=inspected.status.oid if inspected.status else (found.linked.head if found.linked else None),
+        sha=inspected.status.oid if inspected.status else linked.head,
         agent=agent,
         how=how,
         overridden=tuple(lifted),
