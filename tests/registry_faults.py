@@ -92,6 +92,19 @@ def empty_registry(path: Path) -> None:
     path.write_bytes(b"")
 
 
+def write_protect(home: Path) -> None:
+    """Let nothing below the folder be written; root needs `imi_without_privilege` to notice."""
+    for folder, _, files in os.walk(home, topdown=False):
+        for name in files:
+            os.chmod(os.path.join(folder, name), 0o400)
+        os.chmod(folder, 0o500)
+
+
+def allow_writing(home: Path) -> None:
+    for folder, _, _ in os.walk(home):
+        os.chmod(folder, 0o700)
+
+
 def imi_without_privilege(*args: str | Path, cwd: Path | None = None) -> Ran:
     """`imi …` as a user that file modes bind: the child gives up root's right to ignore them."""
     if not sys.platform.startswith("linux"):

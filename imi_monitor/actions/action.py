@@ -209,14 +209,15 @@ class Outcome:
 
 
 class Suggestion:
-    """A value that a dialog offers, with two texts that are safe to show."""
+    """A value that a dialog offers, with two texts that are safe to show; `words` find it, too."""
 
-    __slots__ = ("help", "label", "value")
+    __slots__ = ("help", "label", "value", "words")
 
-    def __init__(self, value: str, label: str, help: str) -> None:
+    def __init__(self, value: str, label: str, help: str, words: str = "") -> None:
         self.value = value
         self.label = label
         self.help = help
+        self.words = words
 
 
 class Suggestions:

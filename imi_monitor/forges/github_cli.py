@@ -53,7 +53,7 @@ def view_pull_request(
     repository = _repository(project)
     if project is None or repository is None or mention.kind == MERGE:
         raise ForgeUnavailable("")
-    which = str(mention.number) if mention.number is not None else f"{mention.owner}:{mention.branch}"
+    which = str(mention.number) if mention.number is not None else _called(project, mention)
     words = ["pr", "view", "--repo", repository, "--json", _FIELDS, "--", which]
     return parse_answer(call(PROGRAM, words, project.host, cancelled, timeout=timeout), mention)
 
@@ -130,6 +130,13 @@ def _pull_request(tree: object) -> PullRequest | None:
         landed=_commit(tree, "mergeCommit", "oid"),
         updated_at=text_at(tree, "updatedAt"),
     )
+
+
+def _called(project: RemoteAddress, mention: PullRequestMention) -> str:
+    """The branch as gh names it: of the repository itself without its owner, unless that could be read as a number."""
+    branch = mention.branch or ""
+    own = (mention.owner or "").lower() == project.project.partition("/")[0].lower()
+    return branch if own and branch[:1].isalpha() and "://" not in branch else f"{mention.owner}:{branch}"
 
 
 def _repository(project: RemoteAddress | None) -> str | None:

@@ -62,6 +62,13 @@ def reserve(connection: sqlite3.Connection, project: str, now: datetime, pause: 
     return True
 
 
+def is_first_answer_due(connection: sqlite3.Connection, project: str, now: datetime, wait: float) -> bool:
+    """Return whether a process asked the forge for the first time in the last `wait` seconds, and has recorded nothing yet."""
+    row = connection.execute("SELECT asked_at, read_at, problem FROM forges WHERE project = ?", (project,)).fetchone()
+    asked = times.parse(row[0]) if row is not None and row[1:] == (None, None) else None
+    return asked is not None and timedelta(0) <= now - asked < timedelta(seconds=wait)
+
+
 def record(
     connection: sqlite3.Connection, project: str, via: str, pulls: Sequence[PullRequest], total: int, now: datetime
 ) -> PullRequestList:

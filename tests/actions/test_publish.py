@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from imi_monitor.actions.action import Outcome
+from imi_monitor import actions
+from imi_monitor.actions.action import Outcome, Request
+from imi_monitor.actions.context import Context
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.remote_address import proposal_page
 from tests.actions.removal_kit import act, admin_of
@@ -101,6 +103,29 @@ def test_update_merges_the_trunk_or_changes_nothing(feat: Repo, shared: Repo) ->
     feat.write("README.md", "uncommitted\n")
     with pytest.raises(Refused, match="uncommitted"):
         run("update", feat)
+
+
+def test_update_fetches_the_trunk_first_and_goes_on_offline(feat: Repo, shared: Repo, tmp_path: Path) -> None:
+    other = Repo(tmp_path / "other")
+    git("clone", "-q", str(tmp_path / "origin.git"), str(other.path), cwd=tmp_path)
+    other.write("README.md", "theirs\n")
+    other.commit("theirs")
+    other.git("push", "-q", "origin", "main")
+    action, request = actions.find("update"), Request("update", {"name": "feat-x"})
+    assert action is not None
+    with Context(str(feat.path)) as context:
+        assert action.consequences(context, request) == [
+            "fetches origin/main first",
+            "feat-x has everything the trunk has",
+        ]
+    outcome = run("update", feat)
+    assert outcome.lines[0] == "updated feat/x with 1 commit of origin/main" and outcome.warnings == []
+    assert (feat.path / "README.md").read_text() == "theirs\n"
+    (tmp_path / "origin.git").rename(tmp_path / "away.git")
+    outcome = run("update", feat)
+    assert outcome.lines == ["feat-x has everything the trunk has"]
+    assert len(outcome.warnings) == 1 and outcome.warnings[0].startswith("could not fetch (")
+    assert "used the local copy of main, last fetched " in outcome.warnings[0]
 
 
 def test_propose_needs_what_was_pushed(feat: Repo, shared: Repo, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,13 @@ import pytest
 from imi_monitor.actions.action import Request
 from imi_monitor.actions.context import Context
 from imi_monitor.actions.reviews.review_action import ReviewAction
+from imi_monitor.model import times
+from imi_monitor.model.pull_request import PullRequest
 from imi_monitor.store import db, pull_requests
 from tests.forges.fake_gh import FakeGh
 from tests.forges.forge_server import pull
 from tests.helpers import Repo, imi
+from tests.limits import join
 
 
 class ListingGh(FakeGh):
@@ -52,6 +57,41 @@ def test_the_list_is_asked_for_once_within_a_minute(app: Repo, gh: ListingGh) ->
     first = data["pull_requests"][1]
     assert (first["number"], first["ci"], first["review"], first["draft"]) == (7, "passed", "approved", False)
     assert data["read_at"] and data["problem"] is None
+
+
+def test_the_first_answer_that_another_process_waits_for_is_waited_for(
+    app: Repo, gh: ListingGh, own_home: Path
+) -> None:
+    """As when `v` is pressed while the dashboard asks the forge for the first time."""
+    project, database = "github.com/acme/app", str(own_home / ".config" / "iMi" / "iMi.db")
+    connection = db.connect(database)
+    assert db.transact(connection, pull_requests.reserve, project, times.now(), 60)
+    with Context(str(app.path)) as context:
+        assert ReviewAction().suggestions(context, "pr", ask=False).origin == "asking the forge…"
+
+    def answer() -> None:
+        other = db.connect(database)
+        pull = PullRequest(7, "Add login", "alice", state="OPEN", head="feat/n7")
+        db.transact(other, pull_requests.record, project, "gh", [pull], 1, times.now())
+        other.close()
+
+    timer = threading.Timer(0.5, answer)
+    timer.start()
+    with Context(str(app.path)) as context:
+        found = ReviewAction().suggestions(context, "pr", ask=True)
+    join(timer)
+    assert found.origin.startswith("1 open pull request from gh") and not gh.asked.exists()
+    assert [(one.value, one.words) for one in found.offered] == [("7", "feat/n7")], "its branch finds it, too"
+    connection.close()
+
+
+def test_an_answer_that_never_came_is_not_waited_for(app: Repo, gh: ListingGh, own_home: Path) -> None:
+    connection = db.connect(str(own_home / ".config" / "iMi" / "iMi.db"))
+    asked = times.now() - timedelta(seconds=30)  # the process that asked was killed
+    assert db.transact(connection, pull_requests.reserve, "github.com/acme/app", asked, 60)
+    with Context(str(app.path)) as context:
+        assert ReviewAction().suggestions(context, "pr", ask=True).origin == "the forge was not asked yet"
+    connection.close()
 
 
 def test_cached_asks_nothing(app: Repo, gh: ListingGh) -> None:

@@ -167,7 +167,10 @@ def test_the_command_line_counts_and_marks(repo: Repo) -> None:
         "app     nothing to read",
         "feat-y  nothing to read",
     ]
-    assert imi("read", "x", "README.md", "committed.py", cwd=repo.path).out == "2 files of feat-x read: 1/3 unread\n"
+    assert (
+        imi("read", "x", "README.md", "committed.py", cwd=repo.path).out
+        == "2 files of feat-x read; 1/3 unread against the trunk\n"
+    )
     assert imi("unread", "x", cwd=repo.path).out.splitlines() == ["feat-x: 1/3 unread", "   1/1    new.txt"]
     assert imi("rename", "feat-x", "feat-z", cwd=repo.path).code == 0
     rows = imi("unread", "--json", cwd=repo.path).data["worktrees"]
@@ -181,9 +184,9 @@ def test_the_command_line_counts_and_marks(repo: Repo) -> None:
     assert {row["worktree_name"]: row["unread"] for row in again} == counts, "what was counted is known"
     hunk = imi("diff", "feat-z", "--json", cwd=repo.path).data["files"][0]["hunks"][0]["id"]
     again = imi("read", "feat-z", "README.md", "--hunk", hunk, "--undo", cwd=repo.path)
-    assert again.out == "1 hunk of feat-z unread again: 2/3 unread\n"
+    assert again.out == "1 hunk of feat-z unread again; 2/3 unread against the trunk\n"
     assert imi("read", "feat-z", cwd=repo.path).code == 2
     wrong = imi("read", "feat-z", "README.md", "--hunk", "zz", cwd=repo.path)
     assert (wrong.code, wrong.err) == (2, "imi: 'zz' is no id of a hunk: `imi diff --json` has them\n")
     assert imi("read", "feat-z", "gone", cwd=repo.path).code == 1
-    assert imi("read", "feat-z", ".", cwd=repo.path).out == "3 files of feat-z read: 3 parts read\n"
+    assert imi("read", "feat-z", ".", cwd=repo.path).out == "3 files of feat-z read; 3 parts read against the trunk\n"

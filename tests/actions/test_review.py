@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from imi_monitor.actions.context import Context
+from imi_monitor.model.advice import on_dashboard
 from imi_monitor.model.pull_request import parse
 from imi_monitor.store import claims, db, events, worktrees
 from tests.actions.forge import Forge
+from tests.actions.removal_kit import act
 from tests.forges.fake_gh import FakeGh
 from tests.helpers import ROOT, Ran, Repo, git, imi, imi_argv, tree_hash
 from tests.limits import LIMIT, join
@@ -99,6 +101,12 @@ def test_a_review_by_number_with_plain_git(forge: Forge, tmp_path: Path) -> None
     assert (row.type, row.pr_number, row.branch, row.path) == ("review", 123, "feat-add-auth", str(made.path))
     connection.close()
     assert kinds(tmp_path) == [("worktree.created", "review-123")]
+
+
+def test_the_dashboard_says_which_key_pushes_suggestions(forge: Forge) -> None:
+    outcome = act("review", cwd=forge.app.path, pr="123")
+    assert outcome.lines[-1] == "send suggestions back: git push"
+    assert on_dashboard(outcome.lines[-1]) == "suggestions go to feat-add-auth: P pushes them"
 
 
 # S2.42: suggestion commits go back with a plain `git push`
@@ -281,7 +289,7 @@ def test_a_fork_on_main_never_touches_our_main(forge: Forge, gh: FakeGh) -> None
 def test_owner_and_branch_with_gh_finds_the_number(forge: Forge, gh: FakeGh) -> None:
     gh.answers()
     assert review(forge, "acme:feat-add-auth")["worktree_name"] == "review-123"
-    assert gh.words[-1] == "acme:feat-add-auth"
+    assert gh.words[-1] == "feat-add-auth"
 
 
 @pytest.mark.parametrize("trouble", ["not logged in", "garbage", "fails", "hostile branch"])

@@ -241,16 +241,33 @@ def test_the_grace_period_begins_anew(repo: Repo, tree: Repo, tmp_path: Path) ->
     assert act("trash purge", cwd=repo.path, which=[], yes=True).data["purged"] == []
 
 
-def test_only_listed_entries_are_purged(repo: Repo, tree: Repo, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lose", ANY)
+def test_an_unlisted_entry_is_purged_if_it_is_named(
+    repo: Repo, tree: Repo, copied: Path, lose: Callable[[Path], None]
+) -> None:
+    tree.git("switch", "-q", "--detach")
+    own = tree.commit("own")
     identity = removed(repo)
+    lose(copied)
+    for words in (("--all",), ("--older-than", "3650"), ()):
+        imi("trash", "purge", "--yes", *words, cwd=repo.path)
+        assert trash_root(repo).exists(), words
+    shown = imi("trash", "purge", "feat-x", "--json", cwd=repo.path).data
+    assert (shown["purged"], shown["would_purge"]) == ([], [identity])
+    done = imi("trash", "purge", identity, "--yes", "--wait", "--json", cwd=repo.path)
+    assert (done.code, done.data["purged"]) == (0, [identity]), done
+    assert not trash_root(repo).exists() and "feat-x" not in git("worktree", "list", cwd=repo.path)
+    assert own in git("for-each-ref", "refs/imi/kept", cwd=repo.path), "its own commits are kept"
+    assert imi("trash", "list", cwd=repo.path).out == "the trash is empty\n"
+
+
+def test_an_unusable_entry_is_not_purged(repo: Repo, tree: Repo, tmp_path: Path) -> None:
+    identity = removed(repo)
+    note_of(repo, identity).write_text("{")
     set_registry_aside(tmp_path)
-    assert act("trash purge", cwd=repo.path, which=[], all=True, yes=True).data["purged"] == []
-    for which in (identity, "feat-x"):
-        with pytest.raises(Refused, match="`imi repair` lists it first"):
-            act("trash purge", cwd=repo.path, which=[which], yes=True)
-    act("repair", cwd=repo.path)
-    assert act("trash purge", cwd=repo.path, which=[identity], yes=True, wait=True).data["purged"] == [identity]
-    assert not trash_root(repo).exists()
+    with pytest.raises(Refused, match="is not purged: its note"):
+        act("trash purge", cwd=repo.path, which=[identity], yes=True)
+    assert (trash_root(repo) / identity).exists()
 
 
 def test_restored_without_the_registry_and_recorded_later(repo: Repo, tree: Repo, tmp_path: Path) -> None:

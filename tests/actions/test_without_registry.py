@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -109,19 +108,11 @@ def test_views_work_and_acts_are_refused(
 @pytest.fixture
 def read_only_home(own_home: Path) -> Iterator[Path]:
     yield own_home
-    for folder, _, _ in os.walk(own_home):
-        os.chmod(folder, 0o700)
-
-
-def write_protect(home: Path) -> None:
-    for folder, _, files in os.walk(home, topdown=False):
-        for name in files:
-            os.chmod(os.path.join(folder, name), 0o400)
-        os.chmod(folder, 0o500)
+    registry_faults.allow_writing(own_home)
 
 
 def test_viewing_works_in_a_read_only_home(world: Repo, read_only_home: Path) -> None:
-    write_protect(read_only_home)
+    registry_faults.write_protect(read_only_home)
     check_views(world, "is read-only", registry_faults.imi_without_privilege)
     check_acts(world, "is read-only", registry_faults.imi_without_privilege)
 
@@ -129,7 +120,7 @@ def test_viewing_works_in_a_read_only_home(world: Repo, read_only_home: Path) ->
 def test_viewing_works_in_a_read_only_home_without_a_registry(repo: Repo, read_only_home: Path) -> None:
     for name in ("feat-x", "feat-y"):
         repo.worktree(name).write("README.md", f"{name}\n")
-    write_protect(read_only_home)
+    registry_faults.write_protect(read_only_home)
     check_views(repo, "registry", registry_faults.imi_without_privilege)
 
 

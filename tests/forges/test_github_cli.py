@@ -81,10 +81,19 @@ def test_gh_names_the_fork_of_a_pull_request(fake: FakeGh) -> None:
     assert github_cli.view_pull_request(APP, PullRequestMention(123)) == replace(WHOLE, is_fork=True)
 
 
-def test_by_owner_and_branch(fake: FakeGh) -> None:
+@pytest.mark.parametrize(
+    ("typed", "asked"),
+    [
+        ("alice:fix/x", "alice:fix/x"),
+        ("acme:fix/x", "fix/x"),  # gh knows branches of the repository itself without their owner
+        ("ACME:fix/x", "fix/x"),
+        ("acme:12", "acme:12"),  # else it would be the pull request 12
+    ],
+)
+def test_by_owner_and_branch(fake: FakeGh, typed: str, asked: str) -> None:
     fake.answers()
-    assert github_cli.view_pull_request(APP, parse("alice:fix/x")).number == 123
-    assert fake.words[-2:] == ["--", "alice:fix/x"]
+    assert github_cli.view_pull_request(APP, parse(typed)).number == 123
+    assert fake.words[-2:] == ["--", asked]
 
 
 @pytest.mark.parametrize("url", ["/srv/acme/app.git", "git@gitlab.com:acme/app.git", "https://h.example/a/b/c.git"])

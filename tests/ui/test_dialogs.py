@@ -962,7 +962,7 @@ class SuggestingAction(Action):
         self.ran: list[str | None] = []
 
     def suggestions(self, context: Context, name: str, *, ask: bool) -> Suggestions:
-        found = [Suggestion("12", "#12 CI ✓", "Add login, by ana"), Suggestion("7", "#7", "Fix cart, by bo")]
+        found = [Suggestion("12", "#12 CI ✓", "Add login, by ana"), Suggestion("7", "#7", "Fix cart, by bo", "cx/q1")]
         if ask:
             self.asking.wait(LIMIT)
             found.append(Suggestion("9", "#9", "Late one, by cy"))
@@ -982,6 +982,7 @@ class SuggestingAction(Action):
         (("down", "enter"), "12"),
         (("down", "down", "enter"), "7"),
         ((*"cart", "enter"), "7"),
+        (("c", "x", "slash", "q", "enter"), "7"),
         ((*"55", "enter"), "55"),
         ((*"12", "enter"), "12"),
     ],

@@ -52,6 +52,13 @@ def remote_name(context: Context) -> str:
     return remote
 
 
+def fetch_branch(context: Context, git: Git, repository: Repository, branch: str) -> list[str]:
+    """Fetch a branch of the remote, unless git.auto_fetch is off; returns warnings: being offline is one."""
+    remote = remote_name(context)
+    known = heads.read_heads(git, remote)
+    return _fetch_branches(context, git, repository, known, remote, [branch]).warnings(git, remote, branch)
+
+
 def _fetch_branches(
     context: Context,
     git: Git,

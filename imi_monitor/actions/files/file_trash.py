@@ -14,7 +14,6 @@ from imi_monitor.actions.files import file_note
 from imi_monitor.actions.removal import trash_folder
 from imi_monitor.fast.folder_removal import remove_folder
 from imi_monitor.fast.frozen_dataclass import dataclass
-from imi_monitor.fast.lean_suppress import suppress
 from imi_monitor.git import layout
 from imi_monitor.model.errors import ImiError, Refused, RegistryError
 from imi_monitor.model.text import count, safe
@@ -109,9 +108,16 @@ class FileEntry:
         """
         return _restore(context, self, agent=agent, recorded=recorded)
 
-    def purge(self, context: Context, agent: str) -> None:
-        """Delete the entry for good."""
-        _purge(context, self, agent)
+    def purge(self, context: Context, agent: str, *, recorded: bool = True) -> None:
+        """Delete the entry for good; without `recorded` the registry cannot be used and learns nothing of it."""
+        if recorded:
+            _record_purged(context, self, agent)
+        try:
+            discard(self.folder)
+        except (OSError, ImiError) as error:
+            if not recorded:  # else what is left is listed as an entry without a note
+                why = error.strerror if isinstance(error, OSError) else error.sentence
+                raise Refused(f"{self.names} could not be purged: {why}", code="purge-failed") from error
 
 
 def _replaced(data: dict[str, object]) -> ReplacedFile:
@@ -307,7 +313,7 @@ def _record_restored(connection: sqlite3.Connection, found: FileEntry, agent: st
     events.record(connection, "files.restored", entry.repo_name, entry.worktree_name, agent_id=agent, data=about)
 
 
-def _purge(context: Context, found: FileEntry, agent: str) -> None:
+def _record_purged(context: Context, found: FileEntry, agent: str) -> None:
     entry = found.entry
 
     def mark(connection: sqlite3.Connection) -> None:
@@ -317,5 +323,3 @@ def _purge(context: Context, found: FileEntry, agent: str) -> None:
         events.record(connection, "files.purged", entry.repo_name, entry.worktree_name, agent_id=agent, data=about)
 
     db.transact_with_ballast(context.connection, mark)
-    with suppress(OSError, ImiError):  # what is left is listed as an entry without a note
-        discard(found.folder)

@@ -74,7 +74,7 @@ class ReadAction(Action):
         review = review_diff.read(context, target)
         what = count(len(chosen), "hunk") if hunk else count(len({path for path, _ in chosen}), "file")
         verb = "unread again" if request.flag("undo") else "read"
-        line = f"{what} of {safe(target.name)} {verb}: {review.progress.words}"
+        line = f"{what} of {safe(target.name)} {verb}; {review.progress.words} against the trunk"
         data: dict[str, object] = {"worktree_name": target.name, **review.progress.data()}
         return Outcome([line], data)
 

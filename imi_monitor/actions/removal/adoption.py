@@ -1,4 +1,4 @@
-"""Using trash entries that the registry does not list: list them in it, complete interrupted moves, restore without it.
+"""Using trash entries that the registry does not list: list them in it, complete interrupted moves, restore or purge without it.
 
 An adopted entry is an ordinary one afterwards. Its grace period begins anew, because nothing proves what a note says about
 the past, and the worktree's epoch never falls behind the noted one.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from imi_monitor import host
-from imi_monitor.actions.removal import restore, trash_folder, trash_note
+from imi_monitor.actions.removal import purge, restore, trash_folder, trash_note
 from imi_monitor.actions.removal.unlisted_entries import INTERRUPTED, UnlistedEntry
 from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.git import git_admin_dir, layout
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from imi_monitor.actions.context import Context
+    from imi_monitor.actions.removal.purge import PurgedEntry
     from imi_monitor.actions.removal.restore import RestoreResult
     from imi_monitor.actions.removal.trash_folder import TrashedWorktree
     from imi_monitor.actions.removal.trash_note import TrashNote
@@ -30,16 +31,39 @@ if TYPE_CHECKING:
 
 def parts(found: UnlistedEntry) -> tuple[TrashNote, TrashedWorktree]:
     """Note and worktree of a usable entry; Refused with the reason for any other."""
-    if found.note is None or found.trashed is None or found.problem is not None:
-        raise Refused(
-            f"{safe(found.name)} is not restored: {found.problem}; its files are in {safe(found.folder)}",
-            code="unlisted",
-        )
+    usable_entry(found, "restored")
+    assert found.note is not None and found.trashed is not None
     return found.note, found.trashed
 
 
+def usable_entry(found: UnlistedEntry, done: str) -> trash.TrashEntry:
+    """The entry as its note describes it; Refused ("is not restored") with the reason for one that cannot be used."""
+    entry = found.as_entry()
+    if entry is None or found.problem is not None:
+        raise Refused(
+            f"{safe(found.name)} is not {done}: {found.problem}; its files are in {safe(found.folder)}", code="unlisted"
+        )
+    return entry
+
+
+def adopt(context: Context, found: UnlistedEntry, *, agent: str) -> trash.TrashEntry:
+    """List a removed worktree or discarded files in the registry; returns the entry."""
+    if found.files is None:
+        return adopt_entry(context, found, agent=agent)
+    from imi_monitor.actions.files import file_trash
+
+    return file_trash.adopt(context, usable_entry(found, "listed"))
+
+
+def purge_entry(context: Context, found: UnlistedEntry, *, agent: str) -> PurgedEntry:
+    """Purge an entry that was named: the registry lists it first, if one can be used."""
+    if context.registry_problem is not None:
+        return purge.purge_unrecorded(context, usable_entry(found, "purged"), agent=agent)
+    return purge.purge_entry(context, adopt(context, found, agent=agent), agent=agent)
+
+
 def adopt_entry(context: Context, found: UnlistedEntry, *, agent: str) -> trash.TrashEntry:
-    """List the entry in the registry, with the worktree's row and an event; returns the entry."""
+    """List the entry of a worktree in the registry, with the worktree's row and an event; returns the entry."""
     note, trashed = parts(found)
     _remove_left_lock(trashed)
     return db.transact(context.connection, _record_adopted, context, found.repository, note, trashed, agent)

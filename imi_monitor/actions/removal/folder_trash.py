@@ -46,7 +46,7 @@ class FolderEntry:
         workspace_trash.restore(context.connection, self.entry, agent)
         return []
 
-    def purge(self, context: Context, agent: str) -> str:
+    def purge(self, context: Context, agent: str, *, recorded: bool = True) -> str:
         """Make the entry unreachable; returns the operation that deletes its files."""
         return db.transact_with_ballast(context.connection, _record_purged, self.entry, agent)
 

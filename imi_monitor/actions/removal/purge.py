@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from imi_monitor.actions.context import Context
+    from imi_monitor.actions.removal.unlisted_entries import UnlistedEntry
 
 
 PURGE = "purge"
@@ -37,10 +38,14 @@ SUFFIX = ".purging"
 
 @dataclass(frozen=True, slots=True)
 class PurgeCandidate:
-    """An entry that is old enough or was named, and the reason why it must stay (None: it can be purged)."""
+    """An entry that is old enough or was named, and the reason why it must stay (None: it can be purged).
+
+    `unlisted`: only its note describes it.
+    """
 
     entry: trash.TrashEntry
     why_not: str | None
+    unlisted: UnlistedEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,27 @@ def purge_entry(context: Context, entry: trash.TrashEntry, *, agent: str) -> Pur
             raise Refused(f"{safe(trashed.name)} could not be purged: {error.strerror}", code="purge-failed") from error
         raise
     return PurgedEntry(entry, sweep, kept)
+
+
+def purge_unrecorded(context: Context, entry: trash.TrashEntry, *, agent: str) -> PurgedEntry:
+    """Delete an entry that only its note describes while no registry can be used.
+
+    Killed on the way, it leaves a renamed folder that `imi trash list` shows.
+    """
+    part = trash_parts.part_of(context, entry)
+    if part is not None:
+        part.purge(context, agent, recorded=False)
+        return PurgedEntry(entry, None, ())
+    trashed = restore.trashed_worktree(context, entry)
+    aside = trashed.trash_dir + SUFFIX
+    try:
+        kept = _put_aside(context, trashed)
+        _refuse_mounted(aside)
+        _delete_tree(aside)
+    except OSError as error:
+        raise Refused(f"{safe(trashed.name)} could not be purged: {error.strerror}", code="purge-failed") from error
+    trash_folder.remove_empty_root(os.path.dirname(aside))
+    return PurgedEntry(entry, None, kept)
 
 
 def delete_in_background(context: Context, purged: list[str]) -> None:

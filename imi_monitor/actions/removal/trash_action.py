@@ -14,9 +14,10 @@ from imi_monitor.actions.removal import (
     unlisted_entries,
 )
 from imi_monitor.actions.removal.unlisted_entries import UnlistedEntry
+from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.git import layout
 from imi_monitor.model import amounts, times
-from imi_monitor.model.errors import ImiError, Refused, UsageError
+from imi_monitor.model.errors import ImiError, UsageError
 from imi_monitor.model.text import count, safe
 from imi_monitor.store import claim_history, claims, operations, trash
 
@@ -125,10 +126,8 @@ def _restore_part(context: Context, found: trash.TrashEntry | UnlistedEntry, par
         return _part_outcome(part, part.restore(context, agent=agent))
     if context.registry_problem is not None:
         return _part_outcome(part, part.restore(context, agent=agent, recorded=False))
-    from imi_monitor.actions.files import file_trash  # only files have a note beside worktrees
-
     part.refuse_restore(context)
-    file_trash.adopt(context, part.entry)
+    adoption.adopt(context, found, agent=agent)
     return _part_outcome(part, part.restore(context, agent=agent))
 
 
@@ -136,14 +135,7 @@ def _part(context: Context, found: trash.TrashEntry | UnlistedEntry) -> TrashPar
     """What the entry holds if it is no worktree."""
     if not isinstance(found, UnlistedEntry):
         return trash_parts.part_of(context, found)
-    if found.files is None:
-        return None
-    if found.problem is not None:
-        raise Refused(
-            f"{safe(found.name)} is not restored: {found.problem}; its files are in {safe(found.folder)}",
-            code="unlisted",
-        )
-    return trash_parts.part_of(context, found.files)
+    return None if found.files is None else trash_parts.part_of(context, adoption.usable_entry(found, "restored"))
 
 
 def _part_outcome(part: TrashPart, warnings: list[str]) -> Outcome:
@@ -217,7 +209,8 @@ class TrashPurgeAction(Action):
     help = "delete entries of the trash for good: without --yes it only lists them"
     more = """Without names: everything older than trash.keep_days, by the clock and by the time this machine was running.
     --all or names select others. Commits that only a purged worktree had are kept under refs/imi/kept/. The files are
-    deleted in the background."""
+    deleted in the background. An entry that the registry does not list is purged by its note, if you name it."""
+    needs_registry = False
     arguments = (Argument("which", "ids or names (default: what is older than trash.keep_days)", rest=True),)
     options = (
         Option("older-than", "only entries older than this; at least trash.keep_days", value="DAYS", number=True),
@@ -254,7 +247,10 @@ def _purge(context: Context, request: Request, asked: list[PurgeCandidate]) -> O
             continue
         context.progress(f"purging {safe(one.entry.worktree_name)}")
         try:
-            purged.append(purge.purge_entry(context, one.entry, agent=agent))
+            if one.unlisted is not None:
+                purged.append(adoption.purge_entry(context, one.unlisted, agent=agent))
+            else:
+                purged.append(purge.purge_entry(context, one.entry, agent=agent))
         except ImiError as error:
             problems.append(error.sentence)
     _delete(context, purged, wait=request.flag("wait"))
@@ -284,9 +280,18 @@ def _candidates(context: Context, request: Request) -> list[PurgeCandidate]:
         )
     given = request.rest("which")
     if given:
-        chosen = {entry.id: entry for entry in (trash_lookup.find_listed(context, which) for which in given)}
-        return purge.purge_candidates(context, list(chosen.values()), named=True)
+        chosen = {found.id: found for found in (trash_lookup.find_entry(context, which) for which in given)}
+        return [_named_candidate(context, found) for found in chosen.values()]
+    if context.registry_problem is not None:  # ages and repositories are in the registry alone
+        raise context.registry_problem
     return purge.purge_candidates(context, _entries(context), days=days, named=request.flag("all"))
+
+
+def _named_candidate(context: Context, found: trash.TrashEntry | UnlistedEntry) -> PurgeCandidate:
+    if not isinstance(found, UnlistedEntry):
+        return purge.purge_candidates(context, [found], named=True)[0]
+    (candidate,) = purge.purge_candidates(context, [adoption.usable_entry(found, "purged")], named=True)
+    return replace(candidate, unlisted=found)
 
 
 def _entries(context: Context) -> list[trash.TrashEntry]:

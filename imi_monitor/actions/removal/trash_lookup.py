@@ -58,17 +58,6 @@ def _removed_here(context: Context, everywhere: list[trash.TrashEntry]) -> list[
     return [entry for entry in everywhere if entry.repo_name == repo_name or entry in of_person]
 
 
-def find_listed(context: Context, which: str) -> trash.TrashEntry:
-    """An entry of the registry; Refused for one that the registry does not list."""
-    found = find_entry(context, which)
-    if isinstance(found, UnlistedEntry):
-        raise Refused(
-            f"{safe(found.name)} is not in the registry, so it is not purged: `imi repair` lists it first",
-            code="unlisted",
-        )
-    return found
-
-
 def _by_id(entries: list[Entry], which: str) -> Entry | None:
     found = [entry for entry in entries if entry.id == which] or [
         entry for entry in entries if len(which) >= _SHORTEST_ID and entry.id.startswith(which)

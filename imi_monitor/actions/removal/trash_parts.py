@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         def restore(self, context: Context, *, agent: str, recorded: bool = True) -> list[str]:
             """Bring it back; returns warnings."""
 
-        def purge(self, context: Context, agent: str) -> str | None:
+        def purge(self, context: Context, agent: str, *, recorded: bool = True) -> str | None:
             """Delete it for good; returns the operation that deletes its files, None: they are deleted."""
 
 

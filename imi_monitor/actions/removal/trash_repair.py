@@ -67,16 +67,8 @@ def _unlisted(context: Context, found: UnlistedEntry) -> TrashRepair:
         found.name,
         found.folder,
         f"{name} is listed in the trash again: `imi undo {found.id}` restores it",
-        lambda agent: _adopt(context, found, agent),
+        lambda agent: adoption.adopt(context, found, agent=agent),
     )
-
-
-def _adopt(context: Context, found: UnlistedEntry, agent: str) -> object:
-    if found.files is None:
-        return adoption.adopt_entry(context, found, agent=agent)
-    from imi_monitor.actions.files import file_trash
-
-    return file_trash.adopt(context, found.files)
 
 
 def _listed(

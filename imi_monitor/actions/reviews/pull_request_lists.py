@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
-from imi_monitor.forges import forge_project
+from imi_monitor.forges import forge_program, forge_project
 from imi_monitor.forges.forge_program import LIMITED, ForgeUnavailable
 from imi_monitor.git import pull_refs
 from imi_monitor.model import times
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from imi_monitor.git.layout import Repository
 
 _LIMIT_SECONDS = 900.0
+_RECORDED_SECONDS = 2.0  # from the end of a question to its record
+_LOOK_SECONDS = 0.1
 _LEAST_SECONDS = 60.0  # between two questions, where the forge is not asked in the background
 
 
@@ -34,12 +37,17 @@ class OfferedPullRequests:
 
 
 def offered(context: Context, repository: Repository, *, ask: bool) -> OfferedPullRequests:
-    """The open pull requests; with `ask` the forge is asked first, unless it was within the last minute."""
+    """The open pull requests; with `ask` the forge is asked first, unless it was within the last minute.
+
+    If another process is asking it for the first time, that answer is waited for.
+    """
     project = project_of(context, repository)
     if project is None:
         return _fetched(context, repository, "this repository has no remote on a forge", None)
     listed = _ask(context, repository, project) if ask else None
     if listed is None:
+        if ask:
+            _await_first_answer(context, project)
         listed = pull_requests.read_list(context.connection, project.key)
     if listed.read_at is None:
         return _fetched(context, repository, listed.problem or "the forge was not asked yet", listed)
@@ -87,6 +95,14 @@ def _ask(context: Context, repository: Repository, project: ForgeProject) -> Pul
     return db.transact_unsynced(
         connection, pull_requests.record, key, answer.via, answer.pulls, answer.total, times.now()
     )
+
+
+def _await_first_answer(context: Context, project: ForgeProject) -> None:
+    longest = forge_program.TIMEOUT + _RECORDED_SECONDS
+    while pull_requests.is_first_answer_due(context.connection, project.key, times.now(), longest):
+        if context.cancelled():
+            return
+        time.sleep(_LOOK_SECONDS)
 
 
 def _reviewed(context: Context, repository: Repository) -> list[int]:

@@ -59,8 +59,12 @@ class ReviewAction(Action):
 
     def suggestions(self, context: Context, name: str, *, ask: bool) -> Suggestions | None:
         found = pull_request_lists.offered(context, context.repository(), ask=ask)
-        offered = [Suggestion(str(pull.number), standing(pull), described(pull)) for pull in found.pulls]
-        return Suggestions(offered, safe(found.origin, 300), _is_mention)
+        offered = [
+            Suggestion(str(pull.number), standing(pull), described(pull), pull.head or "") for pull in found.pulls
+        ]
+        unknown = found.listed is not None and found.listed.read_at is None and found.listed.problem is None
+        origin = "asking the forge…" if unknown and not ask else safe(found.origin, 300)
+        return Suggestions(offered, origin, _is_mention)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         mention = parse(request.text("pr") or "")

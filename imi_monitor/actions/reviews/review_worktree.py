@@ -17,6 +17,7 @@ from imi_monitor.actions.reviews import review_branch
 from imi_monitor.actions.reviews.pull_request_fetch import untrusted_git
 from imi_monitor.actions.reviews.review_branch import belongs_to_review
 from imi_monitor.git import layout
+from imi_monitor.model.advice import advised
 from imi_monitor.model.errors import GitError, Refused
 from imi_monitor.model.redact import redact
 from imi_monitor.model.text import count, safe
@@ -316,11 +317,11 @@ def _outcome(
     follows = review_branch.is_tracking(git, branch, pull_request.tracking)
     command = pull_request.tracking.push_command(branch, follows=follows)
     push = None if command is None else redact(command)
-    lines = [
-        *_titled(pull_request),
-        line,
-        f"send suggestions back: {safe(push)}" if push else _no_way_back(pull_request),
-    ]
+    way = _no_way_back(pull_request)
+    if push:
+        place = f"suggestions go to {safe(pull_request.tracking.merge.removeprefix('refs/heads/'))}"
+        way = advised("", f"send suggestions back: {safe(push)}", f"{place}: P pushes them")
+    lines = [*_titled(pull_request), line, way]
     return Outcome(lines, {**data, "push": push}, path=path, warnings=warnings, exit_status=status)
 
 

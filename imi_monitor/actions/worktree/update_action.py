@@ -8,6 +8,7 @@ from __future__ import annotations
 from imi_monitor.actions import worktree_lookup
 from imi_monitor.actions.action import Action, Argument, Option, Outcome
 from imi_monitor.actions.claims import claim_options
+from imi_monitor.actions.creation import start_point
 from imi_monitor.actions.status import worktree_git
 from imi_monitor.actions.worktree import merge_action
 from imi_monitor.actions.worktree.merge_action import MergePlan
@@ -35,9 +36,9 @@ class UpdateAction(Action):
     group = "Changes"
     label = "Update from the trunk"
     help = "bring a worktree's branch up to the trunk, or refuse and change nothing when they conflict"
-    more = """The trunk is the remote's as it was fetched last, else the local one. `git.update` in the configuration says
-    whether it is merged (the default) or the branch is rebased on it. All is computed before a file changes; uncommitted
-    changes are refused."""
+    more = """The trunk is the remote's, fetched first unless `git.auto_fetch` is off, else the local one. `git.update` in the
+    configuration says whether it is merged (the default) or the branch is rebased on it. All is computed before a file
+    changes; uncommitted changes are refused."""
     examples = (
         ("imi update feat-user-auth --rebase", "make its commits again on the trunk"),
         ("imi update feat-user-auth --undo", "undo the last update"),
@@ -59,22 +60,32 @@ class UpdateAction(Action):
         way, update = _way(context, request), _find(context, request)
         if way == UNDO:
             return [f"moves {safe(update.branch)} back to {_last_update(context, update)[0][:10]}"]
+        first = [f"fetches {safe(update.short)} first"] if _is_fetched(context, update) else []
         if not update.brought:
-            return [_up_to_date(update)]
+            return [*first, _up_to_date(update)]
         commits, trunk = count(update.brought, "commit"), safe(update.short)
         if way == MERGE:
             _merged_tree(update)
-            return [f"merges {commits} of {trunk} into {safe(update.branch)}, without conflicts"]
+            return [*first, f"merges {commits} of {trunk} into {safe(update.branch)}, without conflicts"]
         found = commit_replay.replay(update.git, update.ours, update.theirs, trial=True)
-        return [f"{_replayed(found)} on {trunk}, which brings {commits}, without conflicts", *_forced_push(update)]
+        return [
+            *first,
+            f"{_replayed(found)} on {trunk}, which brings {commits}, without conflicts",
+            *_forced_push(update),
+        ]
 
     def run(self, context: Context, request: Request) -> Outcome:
         way, update = _way(context, request), _find(context, request)
         if way == UNDO:
             return _undo(context, update)
+        warnings: list[str] = []
+        if _is_fetched(context, update):
+            repository = update.target.repository
+            warnings = start_point.fetch_branch(context, context.git(repository), repository, update.trunk.branch)
+            update = _find(context, request)
         data: dict[str, object] = {"worktree_name": update.target.name, "updated": update.brought > 0, "how": way}
         if not update.brought:
-            return Outcome([_up_to_date(update)], {**data, "commits": 0})
+            return Outcome([_up_to_date(update)], {**data, "commits": 0}, warnings=warnings)
         target, branch = update.target, safe(update.branch)
         line = f"updated {branch} with {count(update.brought, 'commit')} of {safe(update.short)}"
         plan = update.plan()
@@ -87,7 +98,8 @@ class UpdateAction(Action):
         sha = merge_action.merge_plan(context, target, plan, context.register(target.repository))
         undo = f"`imi update {safe(target.name)} --undo` undoes it"
         facts = {"commits": update.brought, "from": update.short, "before": update.ours, "after": sha}
-        return Outcome([line, undo], {**data, **facts}, warnings=_forced_push(update) if way == REBASE else None)
+        warnings += _forced_push(update) if way == REBASE else []
+        return Outcome([line, undo], {**data, **facts}, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +147,12 @@ def _find(context: Context, request: Request) -> _Update:
     brought = len(refs.commits_only_on(git, trunk.sha, f"refs/heads/{branch}"))
     forward = not refs.commits_only_on(git, f"refs/heads/{branch}", trunk.sha, limit=1)
     return _Update(target, git, branch, ours, trunk, brought, forward)
+
+
+def _is_fetched(context: Context, update: _Update) -> bool:
+    """Whether the trunk is the remote's, and may be fetched."""
+    settings = context.settings_of(update.target.repository)
+    return (update.trunk.ref or "").startswith("refs/remotes/") and settings.flag("git.auto_fetch")
 
 
 def _up_to_date(update: _Update) -> str:

@@ -125,7 +125,7 @@ def _matching(offered: list[Suggestion], wanted: str) -> list[Suggestion]:
         return offered
     ranked = []
     for place, one in enumerate(offered):
-        rank = fuzzy.match(wanted, f"{one.label} {one.help}")
+        rank = fuzzy.match(wanted, f"{one.label} {one.help} {one.words}")
         if rank is not None:
             ranked.append((one.value != wanted.lstrip("#!"), int(rank), place, one))
     return [entry[-1] for entry in sorted(ranked, key=lambda entry: entry[:3])]

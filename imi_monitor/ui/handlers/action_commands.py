@@ -150,8 +150,10 @@ class ActionCommands:
             return
         from imi_monitor.mux import multiplexer
 
-        lines = [*outcome.lines, *(f"warning: {text}" for text in outcome.warnings)]
-        self._app.say("\n".join(safe(on_dashboard(line), 200) for line in lines[:_MOST_LINES]) or "done")
+        lines = [] if action.opens_page else outcome.lines  # `open_page` shows the address
+        lines = [*lines, *(f"warning: {text}" for text in outcome.warnings)]
+        if lines or not action.opens_page:
+            self._app.say("\n".join(safe(on_dashboard(line), 200) for line in lines[:_MOST_LINES]) or "done")
         self._home.marks = frozenset()
         if outcome.screen is not None:
             command, folder = outcome.screen
