@@ -42,7 +42,14 @@ class ServerUnfit(Exception):
     """The server answers, but imi cannot use it: too old, or another machine publishes for this home."""
 
 
-FAULTS: tuple[type[Exception], ...] = (exceptions.RedisError, OSError, TimeoutError, ServerUnfit)
+# the library's faults of a whole cluster are no RedisError
+FAULTS: tuple[type[Exception], ...] = (
+    exceptions.RedisError,
+    exceptions.RedisClusterException,
+    OSError,
+    TimeoutError,
+    ServerUnfit,
+)
 
 
 class RetryPause:
@@ -229,6 +236,7 @@ _WORDS: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.BusyLoadingError, "is still loading its data"),
     (exceptions.InvalidResponse, "is no Redis"),
     (exceptions.MovedError, "is a node of a cluster: use redis+cluster://"),
+    (exceptions.RedisClusterException, "does not answer as a cluster (if it is a single server, use redis://)"),
     (MasterNotFoundError, "is not named by any Sentinel that answers"),
     (exceptions.TimeoutError, f"does not answer within {_ANSWER_SECONDS:g} s (slow, or a TLS port?)"),
     (TimeoutError, f"does not answer within {_ANSWER_SECONDS:g} s (slow, or a TLS port?)"),

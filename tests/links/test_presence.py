@@ -390,6 +390,35 @@ def test_a_cluster_takes_the_keys_of_a_team(tmp_path: Path) -> None:
         run(test)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("fault", ["killed", "suspended"])
+def test_a_cluster_that_is_away_is_named_and_used_again(tmp_path: Path, fault: str) -> None:
+    """The library's faults of a cluster are of a kind of their own."""
+    with running_server(tmp_path / "cluster", "--cluster-enabled", "yes") as server:
+        server.run("CLUSTER", "ADDSLOTS", *map(str, range(16384)))
+        url = f"redis+cluster://127.0.0.1:{server.port}"
+
+        async def test() -> None:
+            while "cluster_state:ok" not in server.run("CLUSTER", "INFO"):
+                await asyncio.sleep(0.02)
+            async with Pair(server, url) as pair:
+                await pair.equal()
+                server.kill() if fault == "killed" else server.suspend()
+                pair.rows = {"w:a": "after"}
+                link = RedisLink(redis_url.parse(url))
+                with pytest.raises(FAULTS) as caught:
+                    await link.check_server()
+                assert "does not answer" in redis_link.fault_of(caught.value)  # type: ignore[arg-type]
+                await link.close()
+                while not pair.faults:
+                    await asyncio.sleep(0.02)
+                server.start() if fault == "killed" else server.resume()
+                await pair.equal()
+            gc.collect()  # the library closes connections to a node that was away late, with a warning
+
+        run(test)
+
+
 def certificates(folder: Path) -> Path:
     """An authority and a server's key and certificate for 127.0.0.1."""
     openssl = shutil.which("openssl")
