@@ -126,6 +126,17 @@ def test_a_relative_path_names_the_file_after_the_folder_is_left(
         db.transact(connection, events.append_row, "made")
 
 
+def test_a_link_that_names_another_file_is_noticed(path: str, registry: sqlite3.Connection, tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    with closing(db.connect(str(link))) as connection:
+        assert db.is_current(connection) and db.is_same_file(connection)
+        link.unlink()
+        db.connect(str(tmp_path / "other" / "iMi.db")).close()
+        link.symlink_to(tmp_path / "other" / "iMi.db")
+        assert not db.is_current(connection) and not db.is_same_file(connection)
+
+
 def test_each_connection_has_a_number_and_a_version_that_changes_with_the_commits_of_others(path: str) -> None:
     with closing(db.connect(path)) as one, closing(db.connect(path)) as other:
         first, second = db.data_version(one), db.data_version(other)
@@ -448,6 +459,14 @@ def test_ballast_is_lent_only_for_the_full_disk_on_which_it_lies(
     assert registry_file.ballast_size(path) == registry_file.KEPT_FOR_RELEASES
     db.take_back_ballast(registry, whole)
     assert registry_file.ballast_size(path) == whole
+
+
+def test_opening_a_registry_lays_no_ballast(path: str, registry: sqlite3.Connection) -> None:
+    """The hot verbs open it all day; others lay it again."""
+    os.unlink(registry_file.ballast_path(path))
+    with closing(db.connect(path)) as connection:
+        write(connection)
+    assert not registry_file.has_ballast(path)
 
 
 def test_a_connection_that_is_closed_lays_the_ballast_again(path: str, registry: sqlite3.Connection) -> None:
