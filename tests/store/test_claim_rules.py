@@ -139,10 +139,10 @@ def test_only_an_owner_of_this_worktree_makes_it_taken(connection: sqlite3.Conne
     connection.execute("UPDATE worktrees SET agent_id = 'old-2' WHERE repo_name = 'other'")
     assert current(connection).agent_id is None
     assert claim_worktree(connection, "feat-x", request("a")).how == "claimed"
-    assert [(one.repo_name, one.worktree_name, one.agent_id) for one in claims.list_held(connection)] == [
-        ("app", "feat-x", "a"),
-        ("app", "feat-y", "old-1"),
-        ("other", "feat-x", "old-2"),
+    assert [(one.key, one.agent_id, one.epoch, one.foreign) for one in claims.list_held(connection)] == [
+        (("app", "feat-x"), "a", 1, False),
+        (("app", "feat-y"), "old-1", 0, True),
+        (("other", "feat-x"), "old-2", 0, True),
     ]
     assert [one.agent_id for one in claims.list_held(connection, "app")] == ["a", "old-1"]
     connection.execute("UPDATE worktrees SET active = 0")
