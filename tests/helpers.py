@@ -7,12 +7,14 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -21,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from imi_monitor import host
 from imi_monitor.model import times
 from tests import fork_server
 from tests.limits import LIMIT
@@ -241,3 +244,19 @@ def fill(path: Path) -> None:
             os.write(handle, b"x" * 4096)
     except OSError:
         os.close(handle)
+
+
+def end_processes_of(home: Path) -> None:
+    """End the processes that have this folder, or one below it, as their HOME: what a command has started may go on."""
+    until = time.monotonic() + LIMIT
+    while found := [
+        pid
+        for path, pids in host.processes_by_variable("HOME").items()
+        if Path(path).is_relative_to(home)
+        for pid in pids
+    ]:
+        assert time.monotonic() < until, f"{found} do not end"
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT, Ran
+from tests.helpers import ROOT, Ran, end_processes_of
 
 ALICE, BOB = 54321, 54322
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -120,6 +120,7 @@ def users() -> Iterator[Users]:
             pytest.skip("another user cannot run this interpreter here")
         yield made
     finally:
+        end_processes_of(folder)  # imi may still delete below it
         shutil.rmtree(folder)
 
 

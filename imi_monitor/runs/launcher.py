@@ -13,7 +13,7 @@ import time
 
 from imi_monitor import host
 from imi_monitor.model.errors import ImiError, Refused
-from imi_monitor.model.run import RunVerdict
+from imi_monitor.model.run import STARTING, RunVerdict
 from imi_monitor.model.session_record import stored_text
 from imi_monitor.model.text import safe
 from imi_monitor.runs import (
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from imi_monitor.store.runs import RunRow
 
 _GREETING_SECONDS = 2.0
+_START_SECONDS = 30.0  # of another process; a keeper that does not answer is given up then
+_POLL_SECONDS = 0.02
 
 
 def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
@@ -127,6 +129,16 @@ def start_queued(connection: sqlite3.Connection, at_once: int) -> list[RunRow]:
         start(connection, row)
         tried.append(row)
     return tried
+
+
+def wait_for_start(connection: sqlite3.Connection, ident: str) -> None:
+    """Wait until a run is started, or has failed, that another process has taken from the queue, as a follower may."""
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until:
+        row = db.read(connection, runs.by_id, ident)
+        if row is None or row.status != STARTING:
+            return
+        time.sleep(_POLL_SECONDS)
 
 
 def start(connection: sqlite3.Connection, row: RunRow) -> None:

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.helpers import ROOT, Ran, Repo, git, imi_argv, tree_hash
+from tests.helpers import ROOT, Ran, Repo, end_processes_of, git, imi_argv, tree_hash
 
 # What is made to fail; of each family every call counts.
 FAMILIES = {
@@ -76,6 +76,7 @@ class World:
         subprocess.run(["cp", "-a", str(self.root), str(self.kept)], check=True)
 
     def put_back(self) -> None:
+        end_processes_of(self.root)  # what a killed imi has started may still delete below it
         shutil.rmtree(self.root)
         subprocess.run(["cp", "-a", str(self.kept), str(self.root)], check=True)
         self._accept_copied_trash()

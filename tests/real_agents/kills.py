@@ -36,6 +36,7 @@ _MOMENTS = {"idle": "[[hi]]", "stream": "[[slow]]", "tool": "[[long]]", "ask": "
 _STATES = {"idle": ("idle",), "stream": ("works",), "tool": ("works",), "ask": ("asks",)}
 _OVER = ("completed", "failed", "crashed", "cancelled")
 _SHOWN = (b"crashed", b"dead", b"done", b"failed")
+_ENDS = 60.0  # seconds that an end may take
 _SETTLED = 3.0  # seconds after which a new dashboard has read everything
 
 
@@ -61,6 +62,8 @@ class KilledProgram(StartedProgram):
         run = self.start(f"{_MOMENTS[moment]} {moment}")
         self.allowed = ("yes",) if moment == "tool" else ()
         self.wait(run, *_STATES[moment])
+        if moment == "tool":
+            self.until("a tool", lambda: self.runs_tool(run), "the tool")
         session = self.with_session(run)["session"]
         if last == "keeper":
             with self.dashboard() as dashboard:
@@ -71,8 +74,7 @@ class KilledProgram(StartedProgram):
                 os.kill(dashboard.process.pid, signal.SIGKILL)
                 self.sees("dashboard", run, *_STATES[moment])
         lives = last == "keeper" and self.way == "task"
-        with self.dashboard() as dashboard, self.end_of(run) as ended:
-            time.sleep(_SETTLED)
+        with self.dashboard(_SETTLED) as dashboard, self.end_of(run) as ended:
             dashboard.mark = len(dashboard.output)
             self.kill_holder(run, last)
             self.sees(last, run, *(_STATES[moment] if lives else _OVER))
@@ -98,29 +100,31 @@ class KilledProgram(StartedProgram):
             assert not family(again)
 
     @contextmanager
-    def dashboard(self) -> Iterator[Terminal]:
-        """A dashboard in a terminal of its own."""
+    def dashboard(self, settled: float = 0.0) -> Iterator[Terminal]:
+        """A dashboard in a terminal of its own, so many seconds after its first picture."""
         with Terminal([sys.executable, "-m", "imi_monitor"], cwd=self.tree, size=(120, 40)) as terminal:
             terminal.until(b"Worktrees")
+            time.sleep(settled)
             yield terminal
 
     @contextmanager
     def end_of(self, run: str) -> Iterator[Callable[[], float]]:
         """A function that returns how long after this moment the agent's process had ended."""
-        began = time.monotonic()
-        watched, ends = os.pidfd_open(self.born(run)["pid"]), list[float]()
+        began, ends, watched = time.monotonic(), list[float](), os.pidfd_open(self.born(run)["pid"])
         thread = threading.Thread(target=lambda: ends.append(_wait_end(watched)), daemon=True)
         thread.start()
 
         def ended() -> float:
-            thread.join(60)
+            thread.join(_ENDS)
             return ends[0] - began
 
-        try:
-            yield ended
-        finally:
-            thread.join(60)
-            os.close(watched)
+        yield ended
+
+    def runs_tool(self, run: str) -> bool:
+        """Whether its tool runs; allows it where the agent asks."""
+        if self.row(run)["asks"]:
+            self.imi("answer", run, "yes", may_fail=True)
+        return any(b"time.sleep(" in _command_line(pid) for pid in family(run))
 
     def born(self, run: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(Path(launch_folder.folder_of(run).file("born.json")).read_text())
@@ -170,9 +174,17 @@ class KilledProgram(StartedProgram):
         self.notes.append(f"{len(kept)} messages")
 
 
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
+
+
 def _wait_end(process: int) -> float:
-    """When the process of this descriptor had ended."""
-    select.select([process], [], [], 60)
+    """When the process of this descriptor had ended; closes the descriptor."""
+    select.select([process], [], [], _ENDS)
+    os.close(process)
     return time.monotonic()
 
 

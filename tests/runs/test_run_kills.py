@@ -6,8 +6,11 @@ import json
 import os
 import signal
 import sqlite3
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,7 +24,7 @@ from imi_monitor.runs.run_ingest import RunIngest
 from imi_monitor.runs.ways import task_way
 from imi_monitor.store import db, runs
 from tests.helpers import wait_for
-from tests.limits import wait_pid
+from tests.limits import join, wait_pid
 from tests.runs.run_kit import RunWorld, family, kill_followers, registry
 
 PROMPTS = {"idle": "hi", "stream": "[[slow]]", "tool": "[[tool]]", "ask": "[[ask]]"}
@@ -132,6 +135,34 @@ def queued(world: RunWorld, monkeypatch: pytest.MonkeyPatch) -> str:
         assert command_runner.main(["start", "claude", "--prompt", "hi", "--quiet"]) == 0
     with sqlite3.connect(registry()) as connection:
         return str(connection.execute("SELECT id FROM runs").fetchone()[0])
+
+
+def test_a_start_that_another_process_has_taken_is_refused_once_that_process_has_failed(
+    world: RunWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bin" / "claude").write_text("#!/nowhere\n")
+    slow = threading.Thread(target=_start_slowly)
+
+    def taken_by_another(*_: object) -> list[runs.RunRow]:
+        slow.start()
+        wait_for(lambda: world.imi("runs", "--json").data["runs"][0]["status"] == "starting")
+        return []
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launcher, "start_queued", taken_by_another)
+        patch.chdir(world.tree.path)
+        assert command_runner.main(["start", "claude", "--prompt", "hi"]) == 1
+    join(slow)
+    assert "claude was not started: it could not be started: No such file" in capsys.readouterr().err
+
+
+def _start_slowly() -> None:
+    """What the follower does with a run of the queue, on a slow machine."""
+    with closing(db.connect(registry(), create=False)) as connection:
+        row = db.transact(connection, runs.take_next, 5)
+        assert row is not None
+        time.sleep(0.5)
+        launcher.start(connection, row)
 
 
 def die_after(act: Callable[[sqlite3.Connection, runs.RunRow], object]) -> None:

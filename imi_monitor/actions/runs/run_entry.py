@@ -99,6 +99,7 @@ def _enqueue(context: Context, request: Request, plan: RunPlan, advice: str | No
     row = contained_option.begin(context.connection, plan)
     launcher.start_queued(context.connection, run_limit.at_once(context.connection, context.settings))
     follower_process.ensure(context.database)
+    launcher.wait_for_start(context.connection, row.id)
     outcome = _outcome(context, row.id, plan)
     outcome.warnings += [one for one in (advice, plan.wall.warning if plan.wall is not None else None) if one]
     return outcome
