@@ -31,16 +31,22 @@ _NO_MODEL = b"> No LLM model was specified and no API keys were provided."
 class AiderBridge(ServerBridge):
     pause = _LOOKS
 
-    def start(self) -> None:
+    def begin(self) -> None:
+        """Before its process is started."""
         self._path = self.folder.file(CHAT)
         self._position = 0
-        self._prompted = False
+        self.prompted = False
         self._why: str | None = None
-        self._note({"folder": os.path.realpath(os.getcwd())})
-        argv = [*self.plan["argv"], *([] if _is_in_repository() else ["--no-git"]), *self.plan["flags"]]
+        self.note({"folder": os.path.realpath(os.getcwd())})
+
+    def command(self) -> list[str]:
+        return [*self.plan["argv"], *([] if _is_in_repository() else ["--no-git"]), *self.plan["flags"]]
+
+    def start(self) -> None:
+        self.begin()
         with open(self.folder.file(_SCREEN), "ab") as shown:
             self.screen = subprocess.Popen(
-                argv,
+                self.command(),
                 stdin=subprocess.DEVNULL,
                 stdout=shown,
                 # it says yes to every question, also whether a page should be opened
@@ -49,9 +55,9 @@ class AiderBridge(ServerBridge):
 
     def run(self) -> int:
         code = super().run()
-        self._note({"exit": code, "why": self._why})
+        self.note({"exit": code, "why": self._why})
         if code:
-            self._show_end()
+            self.show_end()
         return code
 
     def sources(self) -> list[Any]:
@@ -81,18 +87,18 @@ class AiderBridge(ServerBridge):
         found: Message = {"chat": line.decode("utf-8", "replace")}
         if line.startswith(CHAT_START):
             found["session"] = chat_id(self._path, line)
-        self._prompted = self._prompted or line.startswith(_PROMPT)
-        self._note(found)
-        if not self._prompted and line.startswith(_NO_MODEL) and self.screen is not None:
+        self.prompted = self.prompted or line.startswith(_PROMPT)
+        self.note(found)
+        if not self.prompted and line.startswith(_NO_MODEL) and self.screen is not None:
             self._why = (
                 "it knows no model and no API key: set one in its settings or in the environment, or give --model"
             )
             self.screen.terminate()  # it would wait for a login in a browser
 
-    def _note(self, found: Message) -> None:
+    def note(self, found: Message) -> None:
         self.record(json.dumps({**found, "timestamp": times.stamp()}).encode())
 
-    def _show_end(self) -> None:
+    def show_end(self) -> None:
         with open(self.folder.file(_SCREEN), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _SHOWN))
             sys.stderr.write(file.read().decode("utf-8", "replace"))

@@ -61,7 +61,8 @@ class Provider(Protocol):
     install: str  # how to install it, for a sentence
     has_window: bool
     reports_cost: bool  # in money
-    interrupt_presses: int  # of escape, in a window that takes no messages
+    interrupt_keys: tuple[str, ...]  # in a window that takes no messages
+    types_ahead: bool  # whether a window takes a prompt within a turn
     ends_with_turn: bool  # without a terminal it takes one prompt
 
     def login_question(self) -> tuple[str, ...]:
@@ -96,6 +97,9 @@ class Provider(Protocol):
 
     def interrupt(self, read: StreamReader) -> list[Message]:
         """End the turn and keep the session; empty if no turn runs."""
+
+    def asked_on(self, screen: str) -> str | None:
+        """The text of the question that its terminal shows, where it is answered by keys."""
 
     def finish(self) -> list[Message]:
         """Its own way to end; empty if it has none."""

@@ -269,6 +269,10 @@ def main(path: str, words: list[str]) -> int:
         from imi_monitor.runs.aider_bridge import AiderBridge
 
         kind = AiderBridge
+    elif plan["kind"] == "aider-screen":
+        from imi_monitor.runs.aider_screen import AiderScreenBridge
+
+        kind = AiderScreenBridge
     bridge = kind(folder, plan, words)
 
     def stop(number: int, frame: object) -> None:

@@ -6,7 +6,7 @@ import time
 
 from imi_monitor.model.agent import UNKNOWN, WAITING, WORKING
 from imi_monitor.model.errors import Refused
-from imi_monitor.runs import launch_folder, providers, screen_dialog, ways
+from imi_monitor.runs import launch_folder, providers, ways
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BEFORE_ENTER = 0.5  # seconds; programs take an enter that comes at once for a part of the text
 _TAKEN_SECONDS = 3.0
 _TRIES = 2
-_PROMPTS = (b'"UserPromptSubmit"', b'"kind": "prompt"')
+_PROMPTS = (b'"UserPromptSubmit"', b'"kind": "prompt"', b'"chat": "####')
 _SUCCESSION = 0.15  # seconds between two presses of a key that belong together
 _POLL_SECONDS = 0.05
 
@@ -28,23 +28,23 @@ def answer(row: RunRow, ask: str, message: Message) -> None:
     folder = launch_folder.folder_of(row.id)
     if folder.takes_messages():
         folder.send([message])
-    elif "key" in message:
-        _press_answer(row, folder, str(message["key"]), str(message["dialog"]))
+    elif isinstance(keys := message.get("keys"), list):
+        _press_answer(row, folder, keys, str(message["dialog"]))
     else:
         folder.answer(ask, message)
 
 
-def _press_answer(row: RunRow, folder: LaunchFolder, key: str, asked: str) -> None:
-    """Press a key if the terminal still shows this dialog, and see to it that it is gone then."""
+def _press_answer(row: RunRow, folder: LaunchFolder, keys: list[str], asked: str) -> None:
+    """Press the keys if the terminal still shows this dialog, and see to it that it is gone then."""
     way = ways.of(folder)
 
     def is_shown() -> bool:
-        dialog = screen_dialog.find(way.screen(folder))
-        return dialog is not None and dialog.text == asked
+        return providers.by_name(row.program).asked_on(way.screen(folder)) == asked
 
     if not is_shown():
         raise Refused("too late: its window does not show this question any more", code="too-late")
-    way.press(folder, key)
+    for key in keys:
+        way.press(folder, key)
     until = time.monotonic() + _TAKEN_SECONDS
     while is_shown():
         if time.monotonic() > until:
@@ -59,6 +59,11 @@ def say(row: RunRow, read: StreamReader, text: str) -> None:
         folder.send(providers.by_name(row.program).say(read, text))
         return
     _refuse_unknown(row, read)
+    if not read.turn_over and not providers.by_name(row.program).types_ahead:
+        raise Refused(
+            f"{row.program} takes no prompt within a turn: wait until it is idle, or `imi interrupt {row.short}`",
+            code="not-ready",
+        )
     way, size = ways.of(folder), _size(folder)
     way.type(folder, text)
     for _ in range(_TRIES):
@@ -70,7 +75,7 @@ def say(row: RunRow, read: StreamReader, text: str) -> None:
 
 
 def interrupt(row: RunRow, read: StreamReader) -> None:
-    """End the turn, or press escape; Refused if no turn runs."""
+    """End the turn, or press the keys for it; Refused if no turn runs."""
     folder = launch_folder.folder_of(row.id)
     if folder.takes_messages():
         messages = providers.by_name(row.program).interrupt(read)
@@ -82,9 +87,9 @@ def interrupt(row: RunRow, read: StreamReader) -> None:
     if read.state not in WORKING:
         raise Refused(f"{row.short} has no turn to interrupt: it is {row.shown_state}", code="no-turn")
     way = ways.of(folder)
-    for number in range(providers.by_name(row.program).interrupt_presses):
+    for number, key in enumerate(providers.by_name(row.program).interrupt_keys):
         time.sleep(_SUCCESSION if number else 0)
-        way.press(folder, "Escape")
+        way.press(folder, key)
 
 
 def _refuse_unknown(row: RunRow, read: StreamReader) -> None:

@@ -33,7 +33,7 @@ from tests.ui.pty_kit import Terminal
 
 PROGRAMS = ("claude", "codex")
 _MOMENTS = {"idle": "[[hi]]", "stream": "[[slow]]", "tool": "[[long]]", "ask": "[[ask]]"}
-_STATES = {"idle": ("idle",), "stream": ("works",), "tool": ("works",), "ask": ("asks",)}
+_STATES = {"idle": ("idle",), "stream": ("works",), "tool": ("works", "idle"), "ask": ("asks",)}
 _OVER = ("completed", "failed", "crashed", "cancelled")
 _SHOWN = (b"crashed", b"dead", b"done", b"failed")
 _ENDS = 60.0  # seconds that an end may take
@@ -142,12 +142,13 @@ class KilledProgram(StartedProgram):
 
     def sees(self, killed: str, run: str, *states: str) -> None:
         """How long it takes until the registry has one of these states."""
-        began = time.monotonic()
+        began, passed = time.monotonic(), list[str]()
         with closing(db.connect(registry(), create=False)) as connection:
-            while (found := runs.by_id(connection, run)) is None or found.shown_state not in states:
-                assert time.monotonic() < began + 60, f"{found and found.shown_state}, not {' or '.join(states)}"
+            while (found := runs.by_id(connection, run)) is not None and found.shown_state not in states:
+                assert time.monotonic() < began + 60, f"{found.shown_state}, not {' or '.join(states)}"
+                passed += [found.shown_state] if found.shown_state not in passed else []
                 time.sleep(0.005)
-        self.notes.append(f"{killed} {time.monotonic() - began:.2f} s")
+        self.notes.append(f"{killed} {time.monotonic() - began:.2f} s{''.join(f', {one} before' for one in passed)}")
 
     def until(self, what: str, holds: Callable[[], bool], note: str) -> None:
         end = time.monotonic() + 30

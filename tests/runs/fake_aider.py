@@ -1,4 +1,5 @@
-"""A fake aider without a terminal: it takes one prompt from a file, and writes the chat history of the real one.
+"""A fake aider: without a terminal it takes one prompt from a file, on its screen prompts and answers that are typed. It writes
+the chat history of the real one.
 
 Beside the marks of `fake_agent.py`: [[edit]] edits a file, [[lint]] edits it so that a linter finds a problem first, [[silent]]
 ends without an answer. With `logged-out` in its home it has no key and waits for a login.
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import sys
 import time
 from datetime import datetime
 from typing import Any
@@ -32,8 +34,7 @@ class FakeAider(FakeAgent):
         super().__init__()
         given = dict(itertools.pairwise(words))
         self.history = given["--chat-history-file"]
-        with open(given["--message-file"], encoding="utf-8") as file:
-            self.message = file.read()
+        self.file = given.get("--message-file")
         self.interrupted = self.said = False
         signal.signal(signal.SIGINT, self._interrupt)
 
@@ -46,14 +47,30 @@ class FakeAider(FakeAgent):
             self._own("No LLM model was specified and no API keys were provided.")
             time.sleep(300)
         self._own("aider --yes-always", "Aider v0.86.2", "Model: fake with whole edit format")
-        self._write("\n#### " + "  \n#### ".join(self.message.splitlines()) + "  \n")
-        if "[[silent]]" in self.message:
+        if self.file is not None:
+            with open(self.file, encoding="utf-8") as file:
+                self._take(file.read())
             return
-        end = self.act(self.message)
+        while True:
+            if text := self._typed(f"{'─' * 60}\n> "):
+                self._take(text)
+
+    def _take(self, message: str) -> None:
+        self._write("\n#### " + "  \n#### ".join(message.splitlines()) + "  \n")
+        if "[[silent]]" in message:
+            return
+        self.interrupted = False
+        end = self.act(message)
         if end == "interrupted":
             self._own("", "", "^C again to exit")
         elif end == "limited":
             self._own("litellm.RateLimitError: the limit is reached")
+
+    def _typed(self, question: str) -> str:
+        """What is typed behind this, up to Enter."""
+        sys.stdout.write(question)
+        sys.stdout.flush()
+        return sys.stdin.readline().rstrip("\n")
 
     def next(self, seconds: float | None = None) -> dict[str, Any] | None:
         """It reads no messages; a signal interrupts it."""
@@ -64,6 +81,8 @@ class FakeAider(FakeAgent):
         return True
 
     def say(self, text: str) -> None:
+        if self.file is None:
+            sys.stdout.write(f"{text}\n")
         if self.said:
             self._own("Add file to the chat? (Y)es/(N)o [Yes]: y")  # so that another answer follows
         self.said = True
@@ -75,8 +94,11 @@ class FakeAider(FakeAgent):
         return command
 
     def ask(self, command: str) -> bool:
-        self._own("Run shell command? (Y)es/(N)o [Yes]: n")
-        return False
+        question, answer = "Run shell command? (Y)es/(N)o/(D)on't ask again [Yes]: ", "n"
+        if self.file is None:
+            answer = self._typed(f"\n{command}\n{question}") or "y"
+        self._own(command, f"{question}{answer}")
+        return answer == "y"
 
     def do_edit(self) -> bool:
         self.say("I change it.")

@@ -47,8 +47,8 @@ def test_a_prompt_is_never_a_command(aider: RunWorld, start: str) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "aider asks only on its own screen, and imi runs it without: start it with --edits or --plan"),
-        (["--edits", "--way", "window"], "imi cannot start aider in a window"),
+        (["--way", "task"], "aider asks only on its own screen: start it with --edits or --plan, or --way window"),
+        (["--way", "window", "--prompt", "x" * 20_000], "the prompt is too long to be typed into aider's window"),
         (["--edits", "--sandbox", "write"], "imi cannot keep aider inside of a wall"),
     ],
 )

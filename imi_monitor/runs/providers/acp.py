@@ -86,12 +86,13 @@ def make(name: str) -> AcpProvider:
 class AcpProvider:
     reports_cost = False
     ends_with_turn = False
+    types_ahead = True
 
     def __init__(self, name: str, program: AcpProgram) -> None:
         self.name = name
         self.install = program.install
         self.has_window = program.window is not None
-        self.interrupt_presses = program.window.presses if program.window is not None else 1
+        self.interrupt_keys = ("Escape",) * (program.window.presses if program.window is not None else 1)
         self._program = program
 
     def login_question(self) -> tuple[str, ...]:
@@ -186,6 +187,12 @@ class AcpProvider:
         cancel: Message = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": read.session}}
         return [cancel, *waiting]
 
+    def asked_on(self, screen: str) -> str | None:
+        from imi_monitor.runs import screen_dialog
+
+        dialog = screen_dialog.find(screen)
+        return None if dialog is None else dialog.text
+
     def finish(self) -> list[Message]:
         return []  # it ends with its input, which the agent itself holds open, or by a signal
 
@@ -205,7 +212,7 @@ def _keys(name: str, seen: object, text: str) -> Message:
     else:
         shown = ", ".join(f"{number} ({safe(one, 60)})" for number, one in enumerate(choices, 1))
         raise UsageError(f"{name} takes yes, no, or the number of one of its choices: {shown}", code="bad-answer")
-    return {"key": key, "dialog": asked.get("text")}
+    return {"keys": [key], "dialog": asked.get("text")}
 
 
 def _acp(read: StreamReader) -> AcpStream:

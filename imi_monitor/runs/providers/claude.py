@@ -71,7 +71,8 @@ class ClaudeProvider:
     name = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
     has_window = True
-    interrupt_presses = 1
+    interrupt_keys = ("Escape",)
+    types_ahead = True
     reports_cost = True
     ends_with_turn = False
 
@@ -126,6 +127,9 @@ class ClaudeProvider:
 
     def interrupt(self, read: StreamReader) -> list[Message]:
         return [] if read.turn_over else [_control("interrupt")]
+
+    def asked_on(self, screen: str) -> str | None:
+        return None  # its questions do not come from its screen
 
     def finish(self) -> list[Message]:
         return [_control("end_session")]

@@ -36,7 +36,8 @@ class CodexProvider:
     name = "codex"
     install = "npm install -g @openai/codex"
     has_window = True
-    interrupt_presses = 1
+    interrupt_keys = ("Escape",)
+    types_ahead = True
     reports_cost = False
     ends_with_turn = False
 
@@ -113,6 +114,9 @@ class CodexProvider:
         if turn is None:
             return []
         return [_request(f"imi-{new_id()}", "turn/interrupt", {"threadId": read.session, "turnId": turn})]
+
+    def asked_on(self, screen: str) -> str | None:
+        return None  # its questions do not come from its screen
 
     def finish(self) -> list[Message]:
         return []  # a server ends by a signal

@@ -43,7 +43,7 @@ class Way(Protocol):
         """Paste a text; nothing is submitted."""
 
     def press(self, folder: LaunchFolder, key: str) -> None:
-        """Press `Enter`, `Escape` or a digit."""
+        """Press `Enter`, `Escape`, `C-c`, a digit or a letter."""
 
     def screen(self, folder: LaunchFolder) -> str:
         """What the terminal shows; Refused if its holder does not say."""

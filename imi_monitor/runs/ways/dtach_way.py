@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SOCKET = "screen"  # relative to the launch folder: the path of a socket is short
 _SECONDS = 10.0
-_KEYS = {"Enter": "\r", "Escape": "\x1b"}
+_KEYS = {"Enter": "\r", "Escape": "\x1b", "C-c": "\x03"}
 _PASTE = "\x1b[200~{}\x1b[201~"
 
 

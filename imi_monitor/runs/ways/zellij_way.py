@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.runs.launch_folder import LaunchFolder
 
+_KEYS = {"Escape": "Esc", "C-c": "Ctrl c"}
+
 
 def make() -> ZellijWay:
     return ZellijWay()
@@ -44,7 +46,7 @@ class ZellijWay:
 
     def press(self, folder: LaunchFolder, key: str) -> None:
         session, pane = _place(folder)
-        session.press(pane, "Esc" if key == "Escape" else key)
+        session.press(pane, _KEYS.get(key, key))
 
     def screen(self, folder: LaunchFolder) -> str:
         session, pane = _place(folder)
