@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 
 from imi_monitor import config, host
@@ -100,7 +100,15 @@ def _follow_connection(connection: sqlite3.Connection, code: RunningCode) -> Non
     run_upkeep.pack_old(connection, settings.number("runs.keep_days"))
     run_upkeep.archive_old(connection, settings.number("runs.archive_days"), settings.number("trash.keep_days"))
     run_upkeep.compress_logs(connection, settings.number("logs.keep_days"))
-    due, turns, watch = 0.0, RunTurns(), RunWatch()
+    with closing(RunWatch()) as watch:
+        _follow_open(connection, code, settings, ingest, watch)
+
+
+def _follow_open(
+    connection: sqlite3.Connection, code: RunningCode, settings: Settings, ingest: RunIngest, watch: RunWatch
+) -> None:
+    """Follow until no run is open, or the code has changed."""
+    due, turns = 0.0, RunTurns()
     while db.is_current(connection):
         if ingest.update():
             turns.look(ingest.followed.values())

@@ -70,7 +70,7 @@ class FakeAider(FakeAgent):
         """What is typed behind this, up to Enter."""
         sys.stdout.write(question)
         sys.stdout.flush()
-        return sys.stdin.readline().rstrip("\n")
+        return os.read(0, 1 << 16).decode().rstrip("\n")
 
     def next(self, seconds: float | None = None) -> dict[str, Any] | None:
         """It reads no messages; a signal interrupts it."""

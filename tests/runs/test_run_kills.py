@@ -137,23 +137,18 @@ def queued(world: RunWorld, monkeypatch: pytest.MonkeyPatch) -> str:
         return str(connection.execute("SELECT id FROM runs").fetchone()[0])
 
 
-def test_a_start_that_another_process_has_taken_is_refused_once_that_process_has_failed(
-    world: RunWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_start_that_another_process_has_taken_is_waited_for_until_it_has_failed(queued: str, tmp_path: Path) -> None:
     (tmp_path / "bin" / "claude").write_text("#!/nowhere\n")
     slow = threading.Thread(target=_start_slowly)
-
-    def taken_by_another(*_: object) -> list[runs.RunRow]:
+    with closing(db.connect(registry(), create=False)) as connection:
+        launcher.wait_for_start(connection, queued)  # it is still in the queue
         slow.start()
-        wait_for(lambda: world.imi("runs", "--json").data["runs"][0]["status"] == "starting")
-        return []
-
-    with monkeypatch.context() as patch:
-        patch.setattr(launcher, "start_queued", taken_by_another)
-        patch.chdir(world.tree.path)
-        assert command_runner.main(["start", "claude", "--prompt", "hi"]) == 1
+        wait_for(lambda: db.read(connection, runs.list_starting_here))
+        launcher.wait_for_start(connection, queued)
+        row = db.read(connection, runs.by_id, queued)
     join(slow)
-    assert "claude was not started: it could not be started: No such file" in capsys.readouterr().err
+    assert row is not None
+    assert (row.status, row.detail) == ("failed", "it could not be started: No such file or directory")
 
 
 def _start_slowly() -> None:
