@@ -20,7 +20,7 @@ from imi_monitor.actions.removal import restore, trash_folder
 from imi_monitor.actions.removal.trash_folder import TrashedWorktree
 from imi_monitor.fast.frozen_dataclass import replace
 from imi_monitor.model.errors import Refused, RegistryError
-from imi_monitor.store import db, operations, trash, worktrees
+from imi_monitor.store import db, events, operations, trash, worktrees
 from tests.actions.removal_kit import assert_same, fingerprint, remove, undo
 from tests.audit_events import at_event, fail
 from tests.git.git_kit import open_git
@@ -214,7 +214,9 @@ class TestKilled:
         assert tree.git("rev-parse", "HEAD") == trashed.sha
         with Context(str(repo.path)) as context:
             entry = trash.get(context.connection, trashed.id)
+            last = events.list_events(context.connection)[-1]
         assert entry is not None and entry.restored_at is not None
+        assert (last.type, last.worktree_name) == ("worktree.restored", "feat-x")
 
     def test_while_head_is_written(self, repo: Repo, tree: Repo) -> None:
         before = fingerprint(repo, tree.path)
