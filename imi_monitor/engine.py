@@ -254,7 +254,7 @@ class Engine:
             self._update_worktree(key, pull=pulls.get(key))
 
     def set_agent_names(self, names: Mapping[str, GivenName]) -> None:
-        if names != self._given_names:
+        if names is not self._given_names and names != self._given_names:
             self._given_names = names
             self._changed.set()
 

@@ -13,18 +13,25 @@ _EDITS = frozenset(
 )
 
 
+def what_it_writes(agent: Agent) -> tuple[str | None, tuple[str, ...]]:
+    """(the file that a working agent edits now, those that it has written)"""
+    if agent.truth.ended or agent.session is None or agent.state not in WORKING:
+        return None, ()
+    tool = agent.truth.tool
+    return tool.target if tool is not None and tool.name in _EDITS else None, agent.facts.files
+
+
 def list_in_hand(
     agents: Sequence[Agent], key: Key, root: str, changed: Collection[str] | None = None
 ) -> Iterator[tuple[str, Agent]]:
     """(path in the worktree, agent), some of them twice; of what was written only the `changed` files, if they are known."""
     for agent in agents:
-        if agent.key != key or agent.truth.ended or agent.session is None or agent.state not in WORKING:
+        if agent.key != key:
             continue
-        tool = agent.truth.tool
-        edited = tool.target if tool is not None and tool.name in _EDITS else None
+        edited, files = what_it_writes(agent)
         if edited and (path := _relative(posixpath.join(agent.cwd or root, edited), root)):
             yield path, agent
-        for written in agent.facts.files:
+        for written in files:
             path = _relative(written, root)
             if path and (changed is None or path in changed):
                 yield path, agent

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # Characters that `str.isprintable` accepts but that hide or pile up: variation selectors and combining characters.
 _COMBINING_LIMIT = 8
+_FIRST_SELECTOR = "\ufe00"
 
 
 def safe(text: str | bytes, limit: int = 512) -> str:
@@ -19,6 +20,8 @@ def safe(text: str | bytes, limit: int = 512) -> str:
         text = f"{text[:keep]}…{text[-keep:]}"
     if text.isascii():
         return text if text.isprintable() else "".join(map(_shown, text))
+    if text.isprintable() and max(text) < _FIRST_SELECTOR and len(text.encode()) - len(text) <= _COMBINING_LIMIT:
+        return text  # most texts: nothing hides, and too few characters beyond ASCII to pile up
     return _limit_combining("".join(map(_shown, text)))
 
 

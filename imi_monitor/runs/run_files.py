@@ -33,8 +33,9 @@ def write(row: RunRow, events: Sequence[AgentEvent], *, anew: bool = False) -> N
         return
     if anew:
         job_log.remove_parts(row)
-    run_folder.append_lines(job_log.path(row), job_log.lines(events), anew=anew)
-    job_log.rotate(job_log.path(row))
+    log = job_log.path(row)
+    run_folder.append_lines(log, job_log.lines(events), anew=anew)
+    job_log.rotate(log)
     commands = [line for one in events for line in _command_lines(one)]
     if commands or anew:
         run_folder.append_lines(os.path.join(row.folder, run_folder.LOG), commands, anew=anew)

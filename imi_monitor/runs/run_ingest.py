@@ -398,7 +398,8 @@ def _record_one(connection: sqlite3.Connection, one: FollowedRun, found: _News) 
     row = one.row
     if found.record is not None:
         session_writer.record(connection, [found.record])
-    runs.record_asks(connection, row.seq, found.asked, found.closed)
+    if found.asked or found.closed:
+        runs.record_asks(connection, row.seq, found.asked, found.closed)
     if found.whole:
         detail = session_record.stored_text(one.reader.detail)
         runs.record_progress(connection, row, one.reader.session, one.reader.state, detail)

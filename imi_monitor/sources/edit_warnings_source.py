@@ -22,7 +22,7 @@ from contextlib import suppress
 from imi_monitor import paths
 from imi_monitor.model import times
 from imi_monitor.model.agent import Agent
-from imi_monitor.model.files_in_hand import list_in_hand
+from imi_monitor.model.files_in_hand import list_in_hand, what_it_writes
 from imi_monitor.model.snapshot import Key
 from imi_monitor.model.text import safe
 from imi_monitor.sources.hints import AgentsRead, ChangedFilesRead, Hint, RosterRead
@@ -48,6 +48,7 @@ class EditWarningsSource(Source):
         self._agents: Sequence[Agent] = ()
         self._written: dict[str, str] = {}  # common_dir -> the text below the head
         self._changed = True
+        self._basis: object = None  # what the texts were made of
         self._confirmed_at = float("-inf")
         self._timer = PollTimer(_PAUSE)
 
@@ -76,7 +77,8 @@ class EditWarningsSource(Source):
                 await asyncio.sleep(written_at + _SHORTEST_PAUSE - time.monotonic())
 
     def _write(self) -> None:
-        texts = self._texts() if self._changed else self._written
+        basis = self._read_basis() if self._changed else self._basis
+        texts = self._written if basis == self._basis else self._texts()
         due = not self._changed or time.monotonic() - self._confirmed_at >= _PAUSE
         self._changed = False
         for common_dir, text in texts.items():
@@ -88,8 +90,15 @@ class EditWarningsSource(Source):
         for gone in self._written.keys() - texts.keys():
             with suppress(FileNotFoundError):
                 os.unlink(file_of(gone))
-        self._written = dict(texts)
+        self._written, self._basis = dict(texts), basis
         self._confirmed_at = time.monotonic() if due else self._confirmed_at
+
+    def _read_basis(self) -> object:
+        """What the texts are made of: agents that work change all the time, what they write seldom."""
+        agents = [
+            (one.key, one.truth.ended, one.name, one.session, one.cwd, what_it_writes(one)) for one in self._agents
+        ]
+        return self._entries, self._files, agents
 
     def _texts(self) -> dict[str, str]:
         found: dict[str, list[RosterEntry]] = {}

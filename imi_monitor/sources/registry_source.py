@@ -89,6 +89,9 @@ class RegistrySource(Source):
         return settled and (settled, registry_file.stamp(self._database, os.path.realpath(self._database)))
 
     async def _read(self, receiver: ReadingReceiver) -> None:
+        if self._is_own_write():
+            self._timer.retry_soon(self._timing.visible_within)
+            return
         self._stamps, self._queried_at = self._read_stamps(), time.monotonic()
         try:
             version, own_changes = await self._registry.read(_version)
@@ -134,6 +137,11 @@ class RegistrySource(Source):
             self._timer.retry_soon(self._timing.visible_within if is_own else self._timing.visible_retry)
         else:
             self._timer.succeeded()
+
+    def _is_own_write(self) -> bool:
+        """True while the files are as they were right after the last change that this process made and has read."""
+        stamps = tuple(map(paths.file_stamp, self._files))
+        return stamps == self._own_stamps and _is_younger(stamps, self._timing.visible_within)
 
     async def _holders_changed(self) -> bool:
         """True if a holder's state changed without a write: its process ended, or it was silent beyond its ttl."""

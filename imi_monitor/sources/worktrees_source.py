@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from imi_monitor import host, presence, roster
-from imi_monitor.fast.frozen_dataclass import dataclass
+from imi_monitor.fast.frozen_dataclass import dataclass, replace
 from imi_monitor.git import layout, safety
 from imi_monitor.model import home
 from imi_monitor.model.errors import ImiError, RegistryError
@@ -36,7 +36,8 @@ class _RosterReading:
     entries: tuple[RosterEntry, ...]
     complete: bool
     has_folder: dict[str, bool]  # by the path of a worktree
-    registry_version: object  # changes with each write of another process; None: read without the registry
+    registry_version: tuple[int, int] | None  # of `db.data_version`; None: read without the registry
+    rows: int = 0  # of `repositories.hash_rows`
 
 
 class WorktreesSource(Source):
@@ -80,9 +81,12 @@ class WorktreesSource(Source):
 
     async def _registry_changed(self) -> bool:
         try:
-            return await self._registry.read(db.data_version) != self._reading.registry_version
+            version, changed = await self._registry.read(_compare_registry, self._reading)
         except ImiError:
             return True  # the reading that follows reports the failure
+        if not changed:
+            self._reading = replace(self._reading, registry_version=version)
+        return changed
 
     async def _read(self, receiver: ReadingReceiver) -> None:
         before, self._must_read = _list_stamps(self._common_dirs), False
@@ -133,7 +137,19 @@ def _read(connection: sqlite3.Connection, common_dirs: Sequence[str] | None, dat
     """Read all in the registry's thread: for hundreds of files it takes tens of milliseconds."""
     entries, complete = read_roster(connection, common_dirs, database)
     has_folder = {entry.path: _has_folder(entry) for entry in entries}
-    return _RosterReading(entries, complete, has_folder, db.data_version(connection))
+    return _RosterReading(
+        entries, complete, has_folder, db.data_version(connection), repositories.hash_rows(connection)
+    )
+
+
+def _compare_registry(connection: sqlite3.Connection, known: _RosterReading) -> tuple[tuple[int, int], bool]:
+    """(version now, whether another process may have changed what was read).
+
+    The file is opened again after each checkpoint, and a new connection does not show what was written before.
+    """
+    now, before = db.data_version(connection), known.registry_version
+    reopened = before is not None and now[0] != before[0]
+    return now, repositories.hash_rows(connection) != known.rows if reopened else now != before
 
 
 def _read_without_registry(

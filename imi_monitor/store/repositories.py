@@ -56,6 +56,12 @@ def list_common_dirs(connection: sqlite3.Connection) -> dict[str, str]:
     return {str(name): str(common_dir) for name, common_dir in rows}
 
 
+def hash_rows(connection: sqlite3.Connection) -> int:
+    """A number that changes with what the registry has of repositories and their worktrees."""
+    tables = ("repositories", "places", "trust", "worktrees WHERE active = 1")
+    return hash(tuple([tuple(connection.execute(f"SELECT * FROM {table}")) for table in tables]))
+
+
 def find_name(connection: sqlite3.Connection, common_dir: str, main_path: str | None) -> str | None:
     """The name a repository on this disk is registered under: by its git directory, else by iMi's trunk path."""
     row = connection.execute(

@@ -49,6 +49,8 @@ class _ReaderState:
     failure: str | None = None
     has_events: bool = False
     listed: Sequence[str] | None = None  # `folders` as the reader returned them
+    found: tuple[Sighting, ...] = ()  # `sightings` as the reader returned them
+    states: object = None  # of the processes, when they were
 
     def concerned_by(self, touched: Sequence[tuple[str, str]]) -> frozenset[str]:
         """Those of the (path, folder) pairs that lie in the folders of this reader."""
@@ -56,8 +58,10 @@ class _ReaderState:
 
     def read(self, context: ReadContext, touched: frozenset[str] | None) -> None:
         try:
-            self.sightings = tuple([_with_process_state(one, context) for one in self.reader.read(context, touched)])
-            self.has_events = any(one.events for one in self.sightings)
+            found = tuple(self.reader.read(context, touched))
+            self.sightings = self._with_process_states(found, context)
+            self.found, self.states = found, context.process_states
+            self.has_events = any([one.events for one in found])
             listed = self.reader.watch_folders(context)
             if listed is not self.listed:
                 self.folders, self.listed = frozenset(listed), listed
@@ -66,7 +70,14 @@ class _ReaderState:
             self.has_events = True
             self.drop_events()  # the last result stands, as far as the processes still run
             self.sightings = tuple(_with_process_state(replace(one, alive=None), context) for one in self.sightings)
-            self.failure = _sentence(self.reader.cli, error)
+            self.failure, self.states = _sentence(self.reader.cli, error), None
+
+    def _with_process_states(self, found: tuple[Sighting, ...], context: ReadContext) -> tuple[Sighting, ...]:
+        """Between two ticks only new sightings are completed: the others are those of the last poll."""
+        if self.states is None or context.process_states is not self.states or len(found) != len(self.found):
+            return tuple([_with_process_state(one, context) for one in found])
+        triples = zip(found, self.found, self.sightings, strict=True)
+        return tuple([known if one is other else _with_process_state(one, context) for one, other, known in triples])
 
     def drop_events(self) -> None:
         """Keep the last result without its events: they were reported once."""
@@ -87,7 +98,7 @@ class AgentPoll:
     ) -> None:
         self._readers = [_ReaderState(reader) for reader in readers]
         self._scan = scan
-        self._env = env
+        self._env = dict(env)  # `os.environ` decodes each value anew
         self._tick = tick
         self._scan_every = scan_every
         self._merge = SightingMerge()

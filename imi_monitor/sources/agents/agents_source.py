@@ -169,6 +169,8 @@ class AgentsSource(Source):
     # -- file events --------------------------------------------------------------------------------------------------
 
     def events(self, batch: Sequence[FileEvent]) -> None:
+        if self._gathering is not None and all([self._is_gathered(one) for one in batch]):
+            return  # the second event of a write, which is closed after it
         written = [one for one in batch if self._was_written(one.path)]
         if not written:
             return
@@ -180,6 +182,9 @@ class AgentsSource(Source):
             self._end_gathering()
         if self._gathering is None:
             self._gathering = loop.call_at(due, self._timer.wake)
+
+    def _is_gathered(self, event: FileEvent) -> bool:
+        return _is_appended_record(event) and (self._touched is None or event.path in self._touched)
 
     def _was_written(self, path: str) -> bool:
         """False for what the readers' own reading does: they open the log of a database, and its index, as a writer does."""

@@ -33,7 +33,7 @@ class HomeReaders:
 
     @property
     def has_more(self) -> bool:
-        return any(one.has_more for one in (self._own, *self._others.values()))
+        return self._own.has_more or any(one.has_more for one in self._others.values())
 
     def watch_folders(self, context: ReadContext) -> Sequence[str]:
         own = self._own.watch_folders(context)

@@ -1,4 +1,4 @@
-"""Records what agents do: collects their events between two polls and writes them at most every two seconds.
+"""Records what agents do: collects their events between two polls and writes them every two to four seconds.
 
 `record` never waits for the registry; a task of its own writes. Known events are looked up first, because every monitor
 sees the same ones and each start reads the same files again: what is known costs no write. A registry that fails is
@@ -39,6 +39,7 @@ class RecorderLimits:
     """Numbers are counts of events."""
 
     pause: float = 2.0  # seconds between two transactions: each has its readers and relays at work, too
+    many: int = 20  # agents in a transaction that double the pause behind it
     per_transaction: int = 2_000
     crowded: int = 10_000  # so many waiting slow polling down
     waiting: int = 40_000  # more are dropped, the oldest first
@@ -203,7 +204,8 @@ class SessionRecorder:
             self._registry_failure = error.sentence
             self._pause = min(_LONGEST_PAUSE, self._pause * 2)
         else:
-            self._registry_failure, self._pause = None, self._limits.pause
+            self._registry_failure = None
+            self._pause = self._limits.pause * (1 + min(1.0, len(batch) / self._limits.many))
         finally:
             self._written_at = self._clock()
             if self.waiting < self._limits.crowded // 2:
