@@ -208,7 +208,8 @@ class LaunchFolder:
         except OSError:
             return b""
         try:
-            return os.pread(handle, most, position)
+            there = os.fstat(handle).st_size - position  # a buffer of `most` bytes costs more than this question
+            return os.pread(handle, min(most, there), position) if there > 0 else b""
         finally:
             os.close(handle)
 

@@ -162,7 +162,7 @@ def append_lines(path: str, lines: Sequence[str], *, anew: bool = False) -> None
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if anew else os.O_APPEND)
     try:
         handle = os.open(path, flags, 0o600)
-        with open(handle, "w", encoding="utf-8", errors="replace") as file:
-            file.writelines(f"{line}\n" for line in lines)
+        with open(handle, "wb") as file:
+            file.write("".join([f"{line}\n" for line in lines]).encode("utf-8", "replace"))
     except OSError:
         return

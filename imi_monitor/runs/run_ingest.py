@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _SLICE = 1 << 20
 _FACTS_SECONDS = 2.0  # that growing numbers may be behind in the registry
+_HELD_SECONDS = 4.0  # the same of one among many streams, and of lines that change nothing
 _LONGEST_LINE = 16 << 20
 _MANY = 10
 _LOOK_SECONDS = 1.0  # between two looks at the reports of many runs
@@ -94,7 +95,10 @@ class FollowedRun:
         self._stopped_at: str | None = None  # the last stop that is in the output
         self._counted_at: float | None = None
         self._recorded: tuple[object, ...] | None = None
-        self._unrecorded = False  # lines were recorded since the session's facts
+        self._unrecorded = False  # lines were read since the session's facts were recorded
+        self._held_from = 0  # up to here the output is recorded
+        self._held_lines = 0  # read, and not recorded
+        self._held_events: tuple[AgentEvent, ...] = ()  # of them
         self._whole_at = 0.0
         self._state_at = row.started_at or row.created_at
         self._about = _about(row)
@@ -104,6 +108,7 @@ class FollowedRun:
     def read_recorded(self, until: int) -> None:
         """Read the output up to this position, as far as it is recorded already: nothing of it is recorded again."""
         self.reader, self.position = self.provider.reader(self.row.way), 0
+        self._held_lines, self._held_events = 0, ()
         self._clock = CheckpointClock(self._every)
         events: list[AgentEvent] = []
         while self.position < until:
@@ -112,6 +117,7 @@ class FollowedRun:
                 break  # the file is shorter than it was
             self._take(data, whole=b"\n" not in data or self.position + len(data) >= until)
             events += self.reader.take_events()
+        self._held_from = self.position
         self.release(self.reader.take_questions()[1])
         self._clock.note(events)
         self._clock.due(self.reader.state, over=False)
@@ -130,8 +136,11 @@ class FollowedRun:
             start, lines = end, lines + 1
         return cut, lines
 
-    def read_news(self) -> _News | None:
-        """The next slice of the output; None if there is nothing to record."""
+    def read_news(self, *, hold: bool = False) -> _News | None:
+        """The next slice of the output; None if there is nothing to record.
+
+        `hold`: lines that change nothing wait for those that follow, until the session's facts are due.
+        """
         before, end = self.position, None
         data = self._read()
         if b"\n" not in data:
@@ -143,11 +152,14 @@ class FollowedRun:
         now = (self.reader.session, self.reader.state, self.reader.detail, self.reader.turn_over)
         changed = now != self._recorded
         self._unrecorded = self._unrecorded or self.position != before
-        late = self._unrecorded and time.monotonic() >= self._whole_at + _FACTS_SECONDS
+        wait = _HELD_SECONDS if hold else _FACTS_SECONDS
+        late = self._unrecorded and time.monotonic() >= self._whole_at + wait
         whole = changed or late or end is not None or self.worked > _WORK_SECONDS
         self._clock.note(events)
         due = self._clock.due(self.reader.state, over=end is not None)
-        if self.position == before and not whole:
+        self._held_lines, self._held_events = self._held_lines + lines, self._held_events + events
+        waits = hold and not asked and not closed and due is None
+        if not whole and (waits or self.position == self._held_from):
             return None
         if self._recorded is None or self._recorded[1] != now[1]:
             self._state_at = times.stamp()
@@ -155,10 +167,13 @@ class FollowedRun:
         if whole:
             self._whole_at, self._unrecorded = time.monotonic(), False
         self._note_rest()
+        events = self._held_events
         record = self._session_record(events, end, only_acts=not whole) if whole or events else None
         checkpoint = (due, self._clock.make(self.row, self.reader)) if due else None
         worked, self.worked = (self.worked, 0.0) if whole else (0.0, self.worked)
-        return _News(before, self.position, lines, record, asked, closed, events, end, whole, checkpoint, worked)
+        start, self._held_from = self._held_from, self.position
+        lines, self._held_lines, self._held_events = self._held_lines, 0, ()
+        return _News(start, self.position, lines, record, asked, closed, events, end, whole, checkpoint, worked)
 
     def _read(self) -> bytes:
         data = self.folder.read_output(self.position, _SLICE)
@@ -299,7 +314,8 @@ class RunIngest:
         version = self._follow_open()
         self._look_at_reports()
         self.look_at_requests()
-        news = [(one, found) for one in self._due() if (found := one.read_news()) is not None]
+        hold = len(self.followed) >= _MANY
+        news = [(one, found) for one in self._due() if (found := one.read_news(hold=hold)) is not None]
         if not news:
             return False
         overtaken = db.transact_unsynced(self.connection, _record, news)
