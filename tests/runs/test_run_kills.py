@@ -20,7 +20,7 @@ from imi_monitor.cli import command_runner
 from imi_monitor.model.errors import Refused
 from imi_monitor.runs import follower_process, launch_folder, launcher, run_recovery
 from imi_monitor.runs.launch_folder import LaunchFolder
-from imi_monitor.runs.run_ingest import RunIngest
+from imi_monitor.runs.run_ingest import FollowedRun, RunIngest
 from imi_monitor.runs.ways import task_way
 from imi_monitor.store import db, runs
 from tests.helpers import wait_for
@@ -94,6 +94,55 @@ def test_several_readers_record_each_line_once(world: RunWorld) -> None:
     found = recorded(run)
     assert found == said(world, run) and len(found) == 6001
     assert max(Counter(found).values()) == 2, "each flood says each line"
+
+
+def test_held_lines_of_one_of_many_streams_are_recorded_with_the_next_change(world: RunWorld) -> None:
+    run = world.start("[[tool]]")
+    world.wait(run, "works")
+    kill_followers()
+    wait_for(lambda: b"tool_use" in Path(world.folder(run).file("out")).read_bytes())  # it says nothing more
+    connection = db.connect(registry(), create=False)
+    one = FollowedRun(db.read(connection, _row_of, run))
+    assert one.read_news(hold=True) is not None, "what was not read before is recorded at once"
+    _say(one, "a change of what it does")
+    first = one.read_news(hold=True)
+    assert first is not None and first.whole and first.start > 0
+    _say(one, "one", "two")
+    assert one.read_news(hold=True) is None
+    _say(one, "three")
+    assert one.read_news(hold=True) is None
+    end = one.position
+    _ask(one)
+    found = one.read_news(hold=True)
+    assert found is not None and [event.text for event in found.events][:3] == ["one", "two", "three"]
+    assert (found.start, found.lines) == (first.position, 4) and found.position == one.position > end
+    assert [asked.id for asked in found.asked] == ["q1"], "a question does not wait"
+    _say(one, "four")
+    again = one.read_news()
+    assert again is not None and (again.start, again.lines) == (found.position, 1), "of few streams each line is recorded"
+    db.close(connection)
+
+
+def _row_of(connection: sqlite3.Connection, run: str) -> runs.RunRow:
+    row = runs.by_id(connection, run)
+    assert row is not None
+    return row
+
+
+def _say(one: FollowedRun, *texts: str) -> None:
+    for text in texts:
+        message = {"id": text, "role": "assistant", "content": [{"type": "text", "text": text}]}
+        _write(one, {"type": "assistant", "uuid": text, "session_id": one.reader.session, "message": message})
+
+
+def _ask(one: FollowedRun) -> None:
+    wanted = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "x"}, "tool_use_id": "t1"}
+    _write(one, {"type": "control_request", "request_id": "q1", "request": wanted})
+
+
+def _write(one: FollowedRun, record: dict[str, object]) -> None:
+    with open(one.folder.file("out"), "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
 
 
 def _read_until_ready(run: str) -> None:

@@ -61,7 +61,7 @@ class _ReaderState:
             found = tuple(self.reader.read(context, touched))
             self.sightings = self._with_process_states(found, context)
             self.found, self.states = found, context.process_states
-            self.has_events = any([one.events for one in found])
+            self.has_events = any(one.events for one in found)
             listed = self.reader.watch_folders(context)
             if listed is not self.listed:
                 self.folders, self.listed = frozenset(listed), listed

@@ -169,7 +169,7 @@ class AgentsSource(Source):
     # -- file events --------------------------------------------------------------------------------------------------
 
     def events(self, batch: Sequence[FileEvent]) -> None:
-        if self._gathering is not None and all([self._is_gathered(one) for one in batch]):
+        if self._gathering is not None and all(map(self._is_gathered, batch)):
             return  # the second event of a write, which is closed after it
         written = [one for one in batch if self._was_written(one.path)]
         if not written:
