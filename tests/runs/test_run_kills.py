@@ -119,7 +119,9 @@ def test_held_lines_of_one_of_many_streams_are_recorded_with_the_next_change(wor
     assert [asked.id for asked in found.asked] == ["q1"], "a question does not wait"
     _say(one, "four")
     again = one.read_news()
-    assert again is not None and (again.start, again.lines) == (found.position, 1), "of few streams each line is recorded"
+    assert again is not None and (again.start, again.lines) == (found.position, 1), (
+        "of few streams each line is recorded"
+    )
     db.close(connection)
 
 

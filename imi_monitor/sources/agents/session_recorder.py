@@ -205,7 +205,8 @@ class SessionRecorder:
             self._pause = min(_LONGEST_PAUSE, self._pause * 2)
         else:
             self._registry_failure = None
-            self._pause = self._limits.pause * (1 + min(1.0, len(batch) / self._limits.many))
+            share = 0.0 if self.waiting >= self._limits.per_transaction else len(batch) / self._limits.many
+            self._pause = self._limits.pause * (1 + min(1.0, share))  # a backlog does not wait longer
         finally:
             self._written_at = self._clock()
             if self.waiting < self._limits.crowded // 2:
