@@ -817,6 +817,28 @@ def test_an_enter_in_the_name_waits_for_the_reasons(typed: str, reply: str, acts
     assert action.ran == ([{"name": "feat-x"}] if acts else [])
 
 
+@pytest.mark.parametrize("typed", ["", "feat"])
+def test_an_early_enter_without_the_whole_name_says_what_to_type(typed: str) -> None:
+    known = threading.Event()
+
+    def late(_: Request) -> ImiError:
+        assert known.wait(LIMIT)
+        return Refused("there is work in it", code="work")
+
+    action = Overridable(reply=late)
+
+    async def play(app: DialogApp, pilot: Pilot[None]) -> None:
+        keep_toasts(app)
+        app.override.visible = True
+        app.override.focus()
+        await pilot.press(*typed, "enter")
+        known.set()
+        await wait_until(pilot, lambda: app.toasts == ["Type feat-x to try it anyway"])
+        assert not action.ran
+
+    show_dialog(action, play, wait=False)
+
+
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
