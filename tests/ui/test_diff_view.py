@@ -75,6 +75,10 @@ def test_the_last_turn_of_the_agent_is_a_scope_of_the_diff(feat: Repo, repo: Rep
         await pilot.press("r")
         await wait_until(pilot, lambda: "return 3" in screen_text(app) and "brand new" not in screen_text(app))
         assert "since claude-1's last turn began" in screen_text(app)
+        await pilot.resize_terminal(100, 40)  # with all kinds and the whole name the end would be cut
+        await wait_until(pilot, lambda: "since the last turn began" in screen_text(app))
+        assert "C Commit  P Push" in screen_text(app).splitlines()[-1], "a wider bar has more keys"
+        assert all(f" {kind} " in screen_text(app) for kind in ("all", "unstaged", "staged", "trunk", "turn"))
         await pilot.press("plus")
         await wait_until(pilot, lambda: any("staged or discarded" in one for one in toasts(app)))
 

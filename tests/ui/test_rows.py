@@ -19,6 +19,7 @@ from imi_monitor.model import times
 from imi_monitor.model.agent import STATES, Agent, Evidence, RejectedEvidence, ToolCall, Truth
 from imi_monitor.model.agent import SessionFacts as AgentFacts
 from imi_monitor.model.change import Change
+from imi_monitor.model.pull_request import PullRequest
 from imi_monitor.model.repository_names import RepositoryNames
 from imi_monitor.model.snapshot import (
     Collision,
@@ -26,6 +27,7 @@ from imi_monitor.model.snapshot import (
     DiskUse,
     FileState,
     GitState,
+    Intent,
     Key,
     RegistryEvent,
     SinkState,
@@ -345,6 +347,20 @@ def test_an_overlap_in_several_files_is_counted_where_their_names_would_be_cut()
     assert cells.collision_line(one, left, 60).plain == "⚡ overlaps with feat-billing: src/api.py and 1 more"
     assert cells.collision_line(one, left, 46).plain == "⚡ overlaps with feat-billing: 2 files"
     assert cells.collision_line(replace(one, files=one.files[:1]), left, 46).plain.endswith("feat-billing: src/api.py")
+
+
+def test_the_git_panel_has_lines_for_a_pull_request_and_an_intent() -> None:
+    tree = snapshot_builder.tree("feat-a")
+    shown = replace(sample_agents.swarm(), worktrees=(tree,), agents=(), runs=(), collisions=())
+    pull = PullRequest(7, "Add login", "alice", state="OPEN")
+    meant = Intent("log in", "ada", snapshot_builder.ago(60))
+
+    async def play(app: ImiApp, pilot: Pilot[Any], engine: Fed) -> None:
+        kinds = (tree, replace(tree, pull=pull), replace(tree, intent=meant))
+        needed = [app.home.panel(2).lines_needed(replace(shown, worktrees=(one,)), 80) for one in kinds]
+        assert needed == [needed[0], needed[0] + 1, needed[0] + 1]
+
+    fed(play, shown)
 
 
 def test_the_git_panel_has_a_line_for_each_overlap_of_a_worktree() -> None:

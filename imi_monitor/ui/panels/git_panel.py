@@ -21,7 +21,7 @@ from imi_monitor.ui import cells, run_lines
 from imi_monitor.ui.panels.panel import FRAME, Identity, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
 
-_HEAD_LINES = 4  # beside the files, an operation or one collision included
+_HEAD_LINES = 4  # beside the files, one for an operation, the last command or a collision; others need their own
 _MOST_FILES, _MOST_FURTHER = 12, 3  # files, and further collisions, that the panel is made for
 
 
@@ -42,7 +42,8 @@ class GitPanel(Panel):
         states = ((tree.git, min(_MOST_FURTHER, max(0, hits[tree.key] - 1))) for tree in snapshot.worktrees)
         files = max((git.uncommitted + further for git, further in states if git is not None), default=0)
         of_runs = max((1 + len(one.files) for one in (*snapshot.runs, *snapshot.watched)), default=0)
-        return FRAME + _HEAD_LINES + max(1, min(max(files, of_runs), _MOST_FILES))
+        further = max(map(_further_head_lines, snapshot.worktrees), default=0)
+        return FRAME + _HEAD_LINES + further + max(1, min(max(files, of_runs), _MOST_FILES))
 
     def subject(self) -> str:
         if self._shown_key is None:
@@ -183,6 +184,12 @@ def _file_lines(
     entry: FileState, room: int, overlap: tuple[str, bool] | None, counts: int, beside: int
 ) -> tuple[Content, ...]:
     return (cells.file_line(entry, room, overlap, counts=counts, beside=beside),)
+
+
+def _further_head_lines(tree: Worktree) -> int:
+    """The lines of its pull request, its intent and what was reached of that."""
+    intent = tree.intent
+    return (tree.pull is not None) + (0 if intent is None else 1 if intent.reached is None else 2)
 
 
 def _ended(snapshot: Snapshot, tree: Worktree | None) -> EndedCommand | None:

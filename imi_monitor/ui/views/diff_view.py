@@ -85,7 +85,20 @@ class DiffView(SheetView[Diff]):
         Binding("x", "act('discard')", "Discard", tooltip="discard the hunk or the file, after a dialog"),
         Binding("m", "read", "Mark read", tooltip="mark the hunk or file as read, or a note as done"),
         Binding("c", "note", "Note", tooltip="add a note on the line for the agent; on a note: answer it"),
-        # not in the key bar, which is full at 60 cells
+        # from here on in the key bar where it is wider than 60 cells
+        Binding("C", "commit", "Commit", tooltip="commit what is staged, with a message from your editor"),
+        Binding("P", "push", "Push", tooltip="push the branch to its upstream, after a dialog"),
+        Binding(
+            "exclamation_mark",
+            "own_commands",
+            "Commands",
+            key_display="!",
+            id="own_commands",
+            tooltip="run one of your commands, such as the tests, in this worktree",
+        ),
+        Binding("o", "only_unread", "Only unread", tooltip="show only what is unread, or everything"),
+        Binding("S", "send", "Send notes", tooltip="send the notes that were not sent yet to the agent"),
+        Binding("minus", "act('unstage')", "Unstage", key_display="-", tooltip="unstage the hunk, or the file"),
         Binding("n", "jump('file', 1)", "Next file", show=False, tooltip="go to the next file"),
         Binding("N", "jump('file', -1)", "Previous file", show=False, tooltip="go to the previous file"),
         Binding(
@@ -104,23 +117,7 @@ class DiffView(SheetView[Diff]):
             show=False,
             tooltip="go to the previous hunk",
         ),
-        Binding(
-            "minus", "act('unstage')", "Unstage", key_display="-", show=False, tooltip="unstage the hunk, or the file"
-        ),
-        Binding("o", "only_unread", "Only unread", show=False, tooltip="show only what is unread, or everything"),
-        Binding("S", "send", "Send notes", show=False, tooltip="send the notes that were not sent yet to the agent"),
-        Binding("C", "commit", "Commit", show=False, tooltip="commit what is staged, with a message from your editor"),
-        Binding("P", "push", "Push", show=False, tooltip="push the branch to its upstream, after a dialog"),
         Binding("e", "edit", "Editor", show=False, tooltip="open the file in the editor, at this line"),
-        Binding(
-            "exclamation_mark",
-            "own_commands",
-            "Commands",
-            key_display="!",
-            show=False,
-            id="own_commands",
-            tooltip="run one of your commands, such as the tests, in this worktree",
-        ),
     ]
 
     def __init__(
@@ -263,32 +260,34 @@ class DiffView(SheetView[Diff]):
     def title_text(self) -> Content:
         """With all kinds where there is room for them, else with the shown one: what is unread and how much it is matter more."""
         whole = self._made_title(KINDS)
-        if self.commit is not None or self.size.width >= _ROOMY or whole.cell_length < self.size.width - 1:
+        if self.commit is not None or whole.cell_length < self.size.width - 1:
             return whole
+        if self.size.width >= _ROOMY:
+            return self._made_title(KINDS, short=True)
         return self._made_title([one for one in KINDS if one[0] == self.kind])
 
-    def _made_title(self, kinds: Sequence[tuple[Kind, str, str, str]]) -> Content:
+    def _made_title(self, kinds: Sequence[tuple[Kind, str, str, str]], *, short: bool = False) -> Content:
         if self.commit is not None:
             head = Content.styled(f"Commit {self.commit.sha[:8]} ", "bold").append(safe(self.commit.subject, 200))
             head = head.append(Content.styled(f" · {safe(self.commit.author, 60)}", MUTED))
         else:
             head = Content.styled(f"Diff {self.worktree_name} ", "bold").append(self.problem_text())
             head = head.append(self._kinds(kinds)).append(self._unread_words())
-        head = head.append(self._amounts())
+        head = head.append(self._amounts(short))
         if self.reading and self.diff is None:
             head = head.append(Content.styled(" reading…", MUTED))
         return head
 
-    def _amounts(self) -> Content:
-        """` · 2 files +4 −2 against origin/main`."""
+    def _amounts(self, short: bool) -> Content:
+        """` · 2 files +4 −2 against origin/main`; `short` leaves out whose turn it was."""
         diff = self.diff
         if diff is None or not diff.files:
             return Content("")
         files, lines = count(len(diff.files) + diff.omitted, "file"), (diff.added, diff.removed)
         found = Content.styled(" · {} +{} −{}".format(files, *map(amounts.count, lines)), MUTED)
         if diff.base and self.commit is None:
-            joint = "since" if self.kind == "turn" else "against"
-            found = found.append(Content.styled(f" {joint} {safe(diff.base, 90)}", MUTED))
+            base = "the last turn began" if short and self.kind == "turn" else safe(diff.base, 90)
+            found = found.append(Content.styled(f" {'since' if self.kind == 'turn' else 'against'} {base}", MUTED))
         return found
 
     def _unread_words(self) -> Content:
