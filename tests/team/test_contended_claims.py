@@ -210,15 +210,24 @@ async def claim_locally(world: World, home: DecidingHome, name: str) -> None:
         await asyncio.sleep(0.05)
 
 
-async def make_faults(world: World, pause: float, over: asyncio.Event) -> None:
-    """Faults of the server and of the homes, one after the other, each to its end, until `over` is set."""
-    server, kinds = world.server, ["empty", "kill", "stop", "pause", "home"]
+async def make_faults(world: World, pause: float, over: asyncio.Event, *, most_wait: float = 0.0) -> None:
+    """Faults of the server and of the homes, one after the other, each to its end, until `over` is set.
+
+    With `most_wait` something is granted between two of them, or so many seconds pass: on a slow machine too.
+    """
+    granted, server, kinds = 0, world.server, ["empty", "kill", "stop", "pause", "home"]
     world.chance.shuffle(kinds)
     for kind in cycle(kinds):
         with suppress(TimeoutError):
             async with asyncio.timeout(pause * world.chance.uniform(0.5, 1.5)):
                 await over.wait()
                 return
+        until = host.uptime() + most_wait
+        while world.granted == granted and host.uptime() < until and not over.is_set():
+            await asyncio.sleep(0.02)
+        if over.is_set():
+            return
+        granted = world.granted
         world.faults.append(kind)
         if kind == "home":
             home = world.chance.choice(world.homes)
@@ -255,7 +264,7 @@ def contend(folder: Path, attempts: int, pause: float, seed: int, serving: Seque
                     stack.push_async_callback(one.close)
                 others = [asyncio.create_task(claim_locally(world, home, f"local-{home.ident[:4]}")) for home in homes]
                 over = asyncio.Event()
-                trouble = asyncio.create_task(make_faults(world, pause, over))
+                trouble = asyncio.create_task(make_faults(world, pause, over, most_wait=3.0))
                 try:
                     await asyncio.gather(*(one.work(attempts // len(askers)) for one in askers))
                 finally:
