@@ -359,11 +359,12 @@ class LaunchFolder:
             file.write(text)
 
     def _read(self, name: str) -> dict[str, Any] | None:
+        """None without the file, and for one that a full disk cut off."""
         try:
             with open(self.file(name), encoding="utf-8") as file:
                 found: dict[str, Any] = json.load(file)
                 return found
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
 
 

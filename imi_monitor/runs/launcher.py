@@ -59,8 +59,8 @@ def begin(connection: sqlite3.Connection, plan: RunPlan) -> RunRow:
             os.mkdir(os.path.join(made, REQUESTS), 0o700)
         row = db.transact(connection, _insert, plan, made)
     except OSError as error:
+        where = safe(error.filename or (made if os.path.isdir(made) else folder.path), 200)
         _remove(folder, made)
-        where = safe(error.filename or plan.home, 200)
         raise Refused(f"the run cannot be prepared in {where}: {error.strerror}", code="disk") from error
     except BaseException:
         _remove(folder, made)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from imi_monitor import host
 from imi_monitor.actions.context import Context
 from imi_monitor.runs import run_stop, run_upkeep
 from imi_monitor.store import db, runs
-from tests.helpers import wait_for
+from tests.helpers import imi_argv, wait_for
+from tests.limits import LIMIT
 from tests.runs.run_kit import RunWorld, family, has_ended, install, registry
 
 PROGRAMS = pytest.mark.parametrize("program", ["claude", "codex", "gemini"])
@@ -266,6 +269,22 @@ def test_a_new_worktree_with_files_stays_and_the_refusal_says_so(
     refused = world.imi("start", "claude", "--new", "feat/login", "--prompt", "hi")
     assert refused.code == 1 and "feat-login was made for it and stays: " in refused.err
     assert (world.repo.path.parent / "app.worktrees" / "feat-login" / "made.txt").exists()
+
+
+def test_a_start_without_room_for_its_launch_folder_says_so_and_leaves_nothing(
+    world: RunWorld, small_disk: tuple[str, ...], own_home: Path, tmp_path: Path
+) -> None:
+    state = own_home / ".local" / "state"
+    shutil.rmtree(state, ignore_errors=True)
+    state.parent.mkdir(parents=True, exist_ok=True)
+    state.symlink_to(tmp_path / "small")
+    fill = f"mkdir -p {state}/imi/runs; cat /dev/zero > {state}/fill 2>/dev/null"
+    script = f'{fill}; "$@"; echo "status $?"; ls -A {state}/imi/runs'
+    command = [*small_disk, "sh", "-c", script, "sh", *imi_argv("start", "claude", "--prompt", "hi", "--way", "task")]
+    ran = subprocess.run(command, cwd=world.tree.path, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert ran.stdout == "status 1\n", ran.stdout + ran.stderr
+    assert ran.stderr.startswith(f"imi: the run cannot be prepared in {state}/imi/runs/"), ran.stderr
+    assert ran.stderr.endswith(": No space left on device\n") and ran.stderr.count("\n") == 1
 
 
 def test_a_run_outside_of_a_repository_works_in_its_folder(world: RunWorld, own_home: Path) -> None:
