@@ -198,6 +198,7 @@ class AgentWorld:
         self.sessions: list[str] = []
         config = base / "claude"
         os.environ["CLAUDE_CONFIG_DIR"] = str(config)
+        os.environ["HOME"] = str(base)  # the agents of the person who runs this are none of its forty
         (config / "sessions").mkdir(parents=True)
         _git(base, "init", "-q", "-b", "main", "app")
         _git(base / "app", "commit", "-q", "--allow-empty", "-m", "first")
