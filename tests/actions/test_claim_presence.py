@@ -126,15 +126,15 @@ def test_a_lock_removed_too_late_is_written_again_for_the_next_owner(
     claim_worktree(connection, "feat-x", request("a"))
     presence.update_presence_lock(connection, path, REPO, "feat-x", database)
     db.transact(connection, claim_requests.release, REPO, "feat-x", "a", 1)
-    remove = presence._remove
+    unlink = os.unlink
 
-    def overtaken(*arguments: str) -> None:
-        if claims.current(connection, REPO, "feat-x").agent_id is None:
+    def overtaken(file: str) -> None:
+        if file == path and claims.current(connection, REPO, "feat-x").agent_id is None:
             claim_worktree(connection, "feat-x", request("b"))
             presence.update_presence_lock(connection, path, REPO, "feat-x", database)
-        remove(*arguments)
+        unlink(file)
 
-    monkeypatch.setattr(presence, "_remove", overtaken)
+    monkeypatch.setattr(os, "unlink", overtaken)
     assert presence.update_presence_lock(connection, path, REPO, "feat-x", database) is None
     assert json.loads(Path(path).read_text())["agent_id"] == "b"
     connection.close()

@@ -117,20 +117,19 @@ def test_what_a_claim_shows_of_its_session() -> None:
 # -- process trees --------------------------------------------------------------------------------------------------------
 
 
-def test_the_process_tree_of_a_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = {30: 20, 20: 1, 1: 0, os.getpid(): 20, 99: 99}
-    monkeypatch.setattr(host, "parent_pid", lambda pid: tree.get(pid, 0))
-    caller = Caller(30, {})
-    assert [caller.is_below(pid) for pid in (30, 20, 1, 0, 40, os.getpid())] == [True, True, True, False, False, False]
-    assert [Caller(20, {}).is_above(pid) for pid in (30, 20, 1, 40)] == [True, True, False, False]
-    assert [Caller(None, {}).is_below(pid) for pid in (os.getpid(), 20, 30)] == [True, True, False]
-    assert not Caller(None, {}).is_above(30)
-    assert not Caller(99, {}).is_below(1), "a tree that is no tree has an end"
-
-
-def test_a_tree_is_followed_for_64_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "parent_pid", lambda pid: pid - 1)
-    assert [Caller(200, {}).is_below(pid) for pid in (200, 137, 136)] == [True, True, False]
+def test_the_process_tree_of_a_caller(others: list[int]) -> None:
+    child, other = others
+    above, pid = [], os.getpid()
+    while pid > 0:
+        above.append(pid)
+        pid = host.parent_pid(pid)
+    for caller in (Caller(child, {}), Caller(None, {}), Caller(os.getpid(), {})):
+        assert all(caller.is_below(pid) for pid in above), "itself too, up to the first process of the system"
+        assert not caller.is_below(other) and not caller.is_below(0)
+    assert Caller(child, {}).is_below(child) and not Caller(None, {}).is_below(child)
+    assert not Caller(above[1], {}).is_below(os.getpid()), "the named process counts, not the asking one"
+    assert [Caller(pid, {}).is_above(child) for pid in (child, *above, other)] == [True] * (len(above) + 1) + [False]
+    assert not Caller(None, {}).is_above(child)
 
 
 def test_the_holder_is_the_living_process_of_the_claim_or_one_of_its_tree(others: list[int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -44,7 +45,7 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds since boot, which the test sets."""
     now = [1000.0]
-    monkeypatch.setattr(host, "uptime", lambda: now[0])
+    monkeypatch.setattr(time, "clock_gettime", lambda _: now[0])
     return now
 
 

@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from imi_monitor.model import times
 from imi_monitor.model.errors import RegistryError
 from imi_monitor.store import db, events, registry_file
 from tests import registry_faults
+from tests.limits import LIMIT
 
 
 @pytest.fixture
@@ -286,15 +287,12 @@ def test_commits_wait_for_the_disk_as_the_last_transaction_asked(registry: db.Re
     assert found(db.transact_unsynced) == [], "a rollback journal is always synced"
 
 
-def test_the_log_is_flushed_once_and_closed(
-    path: str, registry: db.RegistryConnection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed: list[int] = []
-    monkeypatch.setattr(db, "flush_file", lambda handle: flushed.append(os.fstat(handle).st_ino))
+def test_the_log_is_flushed_once_and_closed(path: str, registry: db.RegistryConnection, broken_disk: list[int]) -> None:
     write(registry)
     handles = open_files()
-    db.sync_to_disk(registry)
-    assert (flushed, open_files()) == ([os.stat(path + "-wal").st_ino], handles)
+    with pytest.raises(RegistryError, match="cannot be put on its disk"):
+        db.sync_to_disk(registry)
+    assert (broken_disk, open_files()) == ([os.stat(path + "-wal").st_ino], handles)
     os.rename(path + "-wal", path + "-x")
     with pytest.raises(RegistryError, match="cannot be put on its disk"):
         db.sync_to_disk(registry)
@@ -416,14 +414,16 @@ def test_a_checkpoint_that_fails_is_left_to_the_next_writer(
 
 
 def test_a_connection_knows_the_stamp_of_the_file_that_its_checkpoint_has_written(
-    path: str, registry: db.RegistryConnection, old_sqlite: None, monkeypatch: pytest.MonkeyPatch
+    path: str, registry: db.RegistryConnection, old_sqlite: None
 ) -> None:
     write(registry)
     assert registry.checkpoint_stamp is None
     assert db.checkpoint_if_due(registry, path, due_bytes=1)
     assert registry.checkpoint_stamp == registry_file.stamp(path, path) is not None
-    now = times.clock()
-    monkeypatch.setattr(times, "clock", lambda: now + 60 * 10**9)
+    until = time.monotonic() + LIMIT
+    while not (found := registry_file.stamp(path, path)) or not found[-1]:
+        assert time.monotonic() < until
+        time.sleep(0.005)
     assert db.checkpoint_if_due(registry, path, due_bytes=1)
     assert registry.checkpoint_stamp is None, "the file is older than this checkpoint"
 
@@ -448,7 +448,8 @@ def test_ballast_is_lent_only_for_the_full_disk_on_which_it_lies(
 ) -> None:
     whole = registry_file.BALLAST_BYTES
     assert db.lend_ballast(registry, str(tmp_path)) == 0, "there is room"
-    monkeypatch.setattr(registry_file, "is_space_scarce", lambda folder: folder != "roomy")
+    full = SimpleNamespace(f_bfree=0, f_bavail=0, f_frsize=4096, f_files=0, f_ffree=0, f_favail=0)
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
     assert db.lend_ballast(registry, str(tmp_path / "none")) == 0
     if os.path.isdir("/dev/shm") and os.stat("/dev/shm").st_dev != os.stat(path).st_dev:
         assert db.lend_ballast(registry, "/dev/shm") == 0
