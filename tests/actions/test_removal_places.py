@@ -47,6 +47,13 @@ def test_a_worktree_on_another_disk_has_its_trash_there(repo: Repo, other_disk: 
     assert not beside.exists()
 
 
+def test_on_another_disk_only_the_folder_beside_it_can_hold_the_trash(repo: Repo, other_disk: Path) -> None:
+    repo.git("worktree", "add", "-q", "-b", "feat/x", str(other_disk / "feat-x"))
+    with Context(str(repo.path)) as context:
+        places = list(trash_folder.trash_roots(targets.find_worktree(context, "feat-x")))
+    assert places == [f"{other_disk}/.imi-trash"]
+
+
 def test_a_trash_on_another_disk_is_purged_too(repo: Repo, other_disk: Path) -> None:
     repo.git("worktree", "add", "-q", "-b", "feat/x", str(other_disk / "feat-x"))
     remove(repo, "feat-x")

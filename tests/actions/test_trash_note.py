@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -310,3 +311,14 @@ def test_only_entries_without_a_note_get_one(repo: Repo, tmp_path: Path) -> None
     assert epoch > 0
     set_registry_aside(tmp_path)
     assert act("undo", cwd=repo.path, which=last).data["worktree_name"] == "feat-d"
+
+
+def test_a_disk_that_fails_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trash_note.write_note(example(tmp_path))
+
+    def fails(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched, pytest.raises(NoteError, match="cannot be read"):
+        patched.setattr(os, "read", fails)
+        trash_note.read_note(str(tmp_path))
