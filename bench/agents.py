@@ -171,11 +171,11 @@ async def _until(live: engine.Engine, true: object) -> None:
 
 
 async def _quiet(live: engine.Engine) -> None:
-    """Until what lies further back has been read."""
+    """Until what lies further back has been read and recorded, which pauses for up to four seconds."""
     before = -1.0
-    while (now := _cpu()) - before > 0.05:
+    while (now := _cpu()) - before > 0.125:
         before = now
-        await asyncio.sleep(2)
+        await asyncio.sleep(5)
 
 
 def _cpu() -> float:
