@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from imi_monitor.sources.agents.claude.transcript_usage import TranscriptUsage
 
 _SLICE = 1 << 20
-_FACTS_SECONDS = 2.0  # that growing numbers may be behind in the registry
-_HELD_SECONDS = 4.0  # the same of one among many streams, and of lines that change nothing
+_FACTS_SECONDS = 2.0  # that growing numbers, and of many streams the lines that change nothing, may be behind
 _LONGEST_LINE = 16 << 20
 _MANY = 10
 _LOOK_SECONDS = 1.0  # between two looks at the reports of many runs
@@ -152,8 +151,7 @@ class FollowedRun:
         now = (self.reader.session, self.reader.state, self.reader.detail, self.reader.turn_over)
         changed = now != self._recorded
         self._unrecorded = self._unrecorded or self.position != before
-        wait = _HELD_SECONDS if hold else _FACTS_SECONDS
-        late = self._unrecorded and time.monotonic() >= self._whole_at + wait
+        late = self._unrecorded and time.monotonic() >= self._whole_at + _FACTS_SECONDS
         whole = changed or late or end is not None or self.worked > _WORK_SECONDS
         self._clock.note(events)
         due = self._clock.due(self.reader.state, over=end is not None)
