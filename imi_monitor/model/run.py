@@ -34,6 +34,7 @@ MOST_PROMPT: Final = 256 << 10
 
 LIMITED: Final = state_words.LIMITED
 
+_WORDS_OF_ENDS = {"completed": state_words.DONE, CRASHED: state_words.DEAD}
 _WORDS = {FAILED: state_words.FAILED, WAITING: state_words.ASKS, UNKNOWN: state_words.UNKNOWN}
 
 
@@ -120,6 +121,11 @@ class Run:
         return self.id[:SHORT] if self.origin is None else self.session or self.id
 
     @property
+    def word(self) -> str:
+        """The word for it on screens that show agents: one word for each state."""
+        return word_of(self.shown)
+
+    @property
     def is_open(self) -> bool:
         return self.status in OPEN
 
@@ -136,6 +142,11 @@ def began_anew(why: str | None) -> str:
 def workspace_name(repo: str, name: str) -> str:
     """What a worktree, a contained workspace or a run folder is called: `feat-x`, `default`, `run 1b2c3d4e`."""
     return f"run {name}" if repo == RUNS_HOME else name
+
+
+def word_of(shown: str) -> str:
+    """The word of an agent's state for how a run stands: `done` for `completed`."""
+    return _WORDS_OF_ENDS.get(shown, shown)
 
 
 def shown_state(status: str, state: str | None, silent: float | None, *, limited: bool = False) -> str:

@@ -17,6 +17,9 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells
 
 MIN_ONE_LINE = 52  # cells below which a row has two lines
+_MIN_ACTIVITY = (
+    36  # cells below which what an agent does gets a line of its own, if the list has room for two lines a row
+)
 _WORD, _AGE = 9, 4
 _STATE = _WORD + _AGE
 _OPTIONAL = (
@@ -40,10 +43,7 @@ class AgentColumns:
     tokens: int = 0
     context: int = 0
     spark: int = 0
-
-    @property
-    def stacked(self) -> bool:
-        return self.room < MIN_ONE_LINE
+    stacked: bool = False  # rows have two lines
 
 
 def plan_columns(
@@ -53,17 +53,24 @@ def plan_columns(
     repositories: RepositoryNames,
     *,
     all_columns: bool = False,
+    lines: int = 0,
+    rows: int = 0,
 ) -> AgentColumns:
-    """The columns for these agents: source and tokens where they fit, with `all_columns` also context and worktree activity."""
+    """The columns for these agents: source and tokens where they fit, with `all_columns` also context and worktree activity.
+
+    Rows have two lines where one is too narrow, and where so many rows fit into the `lines` of the list with two each.
+    """
     name = _widest([safe(text, 40) for text in names], 12 if room < 70 else 16 if room < 110 else 24)
     tree = _widest([worktree_name(key, repositories) for key in keys], max(12, min(32, room // 4)))
-    if room < MIN_ONE_LINE:
+    left = room - 2 - name - 1 - tree - 1 - _STATE - 2
+    if room < MIN_ONE_LINE or (left < _MIN_ACTIVITY and rows * 2 <= lines):
         both = room - 2 - 1 - 1 - _STATE  # the worktrees need a part of it, the names get the rest
         name = min(_widest([safe(text, 40) for text in names], 24), max(11, both - tree))
-        return AgentColumns(room, repositories, name, max(4, both - name), room - 2)
-    left = room - 2 - name - 1 - tree - 1 - _STATE - 2
+        right = both - name  # the age stands at the right edge
+        tree = max(4, right if room < MIN_ONE_LINE else min(tree, right))
+        return AgentColumns(room, repositories, name, tree, room - 2, stacked=True)
     widths, left = columns.fit_optional(left, _OPTIONAL if all_columns else _OPTIONAL[:2])
-    return AgentColumns(room, repositories, name, tree, left, **widths)
+    return AgentColumns(room, repositories, name, tree, left, **widths, stacked=False)
 
 
 def worktree_name(key: Key | None, repositories: RepositoryNames) -> str:

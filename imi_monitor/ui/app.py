@@ -398,6 +398,10 @@ class ImiApp(TerminalApp):
         if opens_tab and self.tab_signs is not None:
             self.tab_signs.show_again()
 
+    def shown_key(self, label: str) -> str:
+        """A key's label in the bottom line: `enter` where the terminal has no sign for it."""
+        return label.replace("⏎", "enter") if self._ascii.enabled else label
+
     def _hints(self) -> list[KeyHint]:
         """Return the key bar's entries, most important first; `next` leads while an agent asks, `help` is last."""
 
@@ -407,7 +411,7 @@ class ImiApp(TerminalApp):
         shown = [command for command in self.commands if command.key_bar and command.key]
         return [
             KeyHint(
-                "enter" if self._ascii.enabled and command.key == "enter" else command.key_label,
+                self.shown_key(command.key_label),
                 command.label.split(" ")[0].rstrip("…"),
                 f"app.do('{command.word}')",
                 not self.why_not(command),

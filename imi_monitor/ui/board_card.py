@@ -52,7 +52,8 @@ def _wrapped(item: Item, width: int, most: int) -> list[str]:
         else:
             made[-1] = " ".join([made[-1], *words[place:]])
             break
-    return [columns.clip(one, width if number else max(4, width - 2)) for number, one in enumerate(made)]
+    beside = columns.cell_width(_PRIORITY.get(item["priority"], ("", ""))[0])
+    return [columns.clip(one, width if number else max(4, width - beside)) for number, one in enumerate(made)]
 
 
 def _work(item: Item, agent: Agent | None, now: datetime) -> Content:

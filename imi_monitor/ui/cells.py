@@ -158,6 +158,14 @@ def file_size(size: int) -> str:
     return f"{digits}{unit}"
 
 
+def wrapped(content: Content, width: int, *, most: int = 0) -> list[Content]:
+    """The content in lines of at most `width` cells, broken between words; with `most` in so many, the last one cut."""
+    lines = content.wrap(width)
+    if not most or len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], Content(" ").join(lines[most - 1 :]).truncate(width, ellipsis=True)]
+
+
 def padded(content: Content, width: int, *, right: bool = False) -> Content:
     """The content in exactly `width` cells."""
     if content.cell_length > width:
@@ -245,7 +253,7 @@ def _run_text(one: Run) -> str:
     if one.waiting_deliveries:
         return f"wants to deliver {safe(', '.join(file.name for file in one.waiting_deliveries), 200)}"
     lines = (one.detail or one.prompt or "").splitlines()
-    return f"{one.shown}: {safe(lines[0], 200)}" if lines else one.shown
+    return f"{one.word}: {safe(lines[0], 200)}" if lines else one.word
 
 
 def activity(worktree: Worktree, *, task: bool = True) -> Content:

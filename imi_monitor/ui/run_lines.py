@@ -15,13 +15,14 @@ from imi_monitor.ui.cells import MUTED
 
 _MODES = {"ask": "asks for permissions", "edits": "edits files without asking", "plan": "only reads and plans"}
 _SIZE, _AGE = 6, 5
+_MOST_LINES = 2  # of one sentence
 _WAYS = {"task": "without a terminal", "window": "in a window"}
 
 
 def head(one: Run, room: int) -> list[Content]:
     """Its agent and state, how it may act, and what it was to do."""
-    style = SIGNS.get(one.shown, ("", MUTED))[1]
-    state = one.shown if one.place is None else f"{one.shown}, place {one.place}"
+    style = SIGNS.get(one.word, ("", MUTED))[1]
+    state = one.word if one.place is None else f"{one.word}, place {one.place}"
     who = Content.styled(safe(one.agent, 60), "bold").append(Content("  ")).append(Content.styled(state, style))
     how = [f"{safe(one.program, 40)} {_WAYS.get(one.way, safe(one.way, 20))}", _MODES.get(one.mode, safe(one.mode, 20))]
     if one.origin is not None:
@@ -37,7 +38,7 @@ def head(one: Run, room: int) -> list[Content]:
         lines.append(Content(safe(one.detail.splitlines()[0], 300)))
     if one.prompt and one.prompt.strip():
         lines.append(Content.styled("> ", MUTED).append(Content(safe(one.prompt.strip().splitlines()[0], 300))))
-    return [line.truncate(room, ellipsis=True) for line in lines]
+    return [part for line in lines for part in cells.wrapped(line, room, most=_MOST_LINES)]
 
 
 def _wall(one: Run) -> list[Content]:

@@ -169,17 +169,44 @@ KNOWN = {
 """Themes of Textual that the menu offers beside ours."""
 
 
+LEAST_CONTRAST, LEAST_CONTRAST_OF_TEXT = 4.0, 8.5  # of a colour and of plain text, to the background
+_MEANINGFUL = ("primary", "secondary", "accent", "warning", "error", "success")
+
+
+def contrast(one: Color, other: Color) -> float:
+    """The contrast of two colours as WCAG defines it, from 1 to 21."""
+    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: Color) -> float:
+    channels = [value / 12.92 if value <= 0.03928 else ((value + 0.055) / 1.055) ** 2.4 for value in colour.normalized]
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), channels, strict=True))
+
+
+def _readable(colour: Color, back: Color, least: float) -> Color:
+    """The colour, or so much lighter on a dark background, darker on a light one, that its contrast is large enough."""
+    end = Color(255, 255, 255) if back.brightness < 0.5 else Color(0, 0, 0)
+    steps = (colour.blend(end, step / 20) for step in range(21))
+    return next((one for one in steps if contrast(one, back) >= least), end)
+
+
 def adapted(name: str) -> Theme:
-    """A theme of Textual with greys, borders and cursor mixed from its own colours, as ours have them."""
+    """A theme of Textual with greys, borders and cursor mixed from its own colours, as ours have them.
+
+    Colours that are too close to the background to be read are moved away from it.
+    """
     theme = BUILTIN_THEMES[name]
     colours = theme.to_color_system().generate()
-    back, fore = Color.parse(colours["background"]), Color.parse(colours["foreground"])
-    primary = Color.parse(colours["primary"])
+    back = Color.parse(colours["background"])
+    fore = _readable(Color.parse(colours["foreground"]), back, LEAST_CONTRAST_OF_TEXT)
+    shown = {one: _readable(Color.parse(colours[one]), back, LEAST_CONTRAST) for one in _MEANINGFUL}
+    primary = shown["primary"]
     mixed = {
         "text-muted": back.blend(fore, 0.6),
         "text-disabled": back.blend(fore, 0.4),
         "block-cursor-foreground": fore,
-        "block-cursor-background": back.blend(primary, 0.35),
+        "block-cursor-background": back.blend(primary, 0.22),
         "block-cursor-blurred-foreground": fore,
         "block-cursor-blurred-background": back.blend(fore, 0.12),
         "border": primary,
@@ -189,7 +216,17 @@ def adapted(name: str) -> Theme:
         "footer-key-foreground": primary,
     }
     ours = {token: colour.hex6 for token, colour in mixed.items()} | {"block-cursor-text-style": "none"}
-    return replace(theme, variables={**theme.variables, **ours})
+    return replace(
+        theme,
+        primary=primary.hex6,
+        secondary=shown["secondary"].hex6,
+        accent=shown["accent"].hex6,
+        warning=shown["warning"].hex6,
+        error=shown["error"].hex6,
+        success=shown["success"].hex6,
+        foreground=fore.hex6,
+        variables={**theme.variables, **ours},
+    )
 
 
 def is_unadapted(theme: Theme | None) -> bool:

@@ -5,7 +5,7 @@ A binding is explained if it has a tooltip. Its id, where it has one, is the com
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +55,11 @@ def hints(screen: Screen[Any]) -> list[KeyHint]:
     """The bottom line of a view: how to leave it, what it does, and the help last, which is always shown."""
     keys = sorted((one for one in active_keys(screen) if one.in_bar), key=lambda one: one.action != _LEAVE)
     refused = _OF_TERMINALS if getattr(screen.app, "in_browser", False) else ()
+    name: Callable[[str], str] = getattr(screen.app, "shown_key", str)
     shown = [
-        KeyHint(key_label(one.keys[0]), one.label, f"app.simulate_key('{one.keys[0]}')", one.action not in refused)
+        KeyHint(
+            name(key_label(one.keys[0])), one.label, f"app.simulate_key('{one.keys[0]}')", one.action not in refused
+        )
         for one in keys
     ]
     helps = [one.binding for one in screen.active_bindings.values() if one.binding.action == "do('help')"]

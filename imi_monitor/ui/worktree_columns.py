@@ -103,6 +103,7 @@ class RowWidths(NamedTuple):
     trunk: int = 0
     counts: int = 0
     spark: int = 0
+    short_owner: int = 5
 
 
 def row_widths(tree: Worktree, agents: Sequence[Agent], hits: int, names: RepositoryNames) -> RowWidths:
@@ -122,6 +123,7 @@ def row_widths(tree: Worktree, agents: Sequence[Agent], hits: int, names: Reposi
         cells.distance(state.trunk_ahead, state.trunk_behind).cell_length if state and not tree.is_main else 0,
         cells.changes(state).cell_length if state else 0,
         8 if tree.activity else 0,
+        columns.cell_width(agent_cells.owner_text(tree, agents, 0)),
     )
 
 
@@ -144,6 +146,7 @@ def _plan(
     room: int, names: RepositoryNames, longest: RowWidths, upstream: bool, measure: str, host: int
 ) -> WorktreeColumns:
     owners = -(-longest.owner // 4) * 4  # in steps, so that one claim more seldom moves the other columns
+    short = min(owners, -(-longest.short_owner // 4) * 4)  # `(claude-1)`: what agents do needs the room more
     activity = -(-longest.activity // 8) * 8
     fixed = {"name": 8, "counts": max(7, longest.counts), "age": 4} | ({measure: _MEASURED[measure]} if measure else {})
     fixed |= {"host": max(4, host)} if host else {}
@@ -156,8 +159,9 @@ def _plan(
     optional, left = columns.fit_optional(room - _GUTTER - sum(fixed.values()) - (len(fixed) - 1), wanted)
     widths = fixed | optional
     steps = (
-        *(("name", min(longest.name, 20)), ("owner", min(owners, 14)), ("activity", min(activity, 28))),
-        *(("name", min(longest.name, 40)), ("owner", min(owners, 24)), ("activity", min(activity, 56))),
+        *(("name", min(longest.name, 20)), ("owner", min(short, 14)), ("activity", min(activity, 28))),
+        *(("name", min(longest.name, 40)), ("owner", min(short, 24)), ("activity", min(activity, 56))),
+        ("owner", min(owners, 24)),
     )
     for column, goal in steps:
         left -= _grow(widths, column, goal, left)

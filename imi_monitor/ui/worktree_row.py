@@ -5,6 +5,7 @@ Columns keep their width, numbers and ages are right-aligned, and a zero is empt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -20,7 +21,9 @@ from imi_monitor.ui.snapshot_facts import SnapshotFacts
 from imi_monitor.ui.worktree_columns import WorktreeColumns
 
 _MARK = "▌"
+_UNCONFIRMED = "$foreground 50%"  # readable on the cursor too
 _LEAST_PATH = 10  # cells
+_LEAST_ACTIVITY = 26  # cells of what an agent does beside the words of the git state
 
 
 class WorktreeRowData(NamedTuple):
@@ -100,12 +103,15 @@ def stacked_row(row: WorktreeRowData, plan: WorktreeColumns) -> tuple[Content, .
 
 
 def _dimmed(row: WorktreeRowData, line: Content) -> Content:
-    return Content.styled(line.plain, "$text-disabled") if row.unconfirmed else line
+    return Content.styled(line.plain, _UNCONFIRMED) if row.unconfirmed else line
 
 
 def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) -> Content:
-    """The activity of the first agent, else the claim's task; collisions; the file that changed last."""
-    tree, room, wide = row.tree, plan.room, plan.room >= 50
+    """The activity of the first agent, else the claim's task; collisions; the file that changed last.
+
+    Collisions are never cut: the agent's activity takes the cells that the others leave.
+    """
+    tree, room, wide = row.tree, plan.room - 3, plan.room >= 50
     first = next(iter(row.agents), None)
     urgent = first is not None and attention.needs_attention(first)
     shown = first is not None and (urgent or not attention.has_ended(first))
@@ -113,31 +119,61 @@ def _second_line(row: WorktreeRowData, plan: WorktreeColumns, state: Content) ->
     if row.hits and wide:
         hits = Content.styled(f"⚡{count(row.hits, 'collision')}", "$collision bold")
     if first is not None and urgent:  # nothing else matters now
-        text = _agent_text(first, row.now, room - 3 - (hits.cell_length + 2 if row.hits else 0))
-        return Content("   ").append(Content("  ").join([text, hits] if row.hits else [text]))
+        text = _agent_text(first, row.now, room - (hits.cell_length + 2 if row.hits else 0))
+        return _joined([text, hits] if row.hits else [text])
+    words = "read" if row.measured == cells.ALL_READ else plan.measure_words
+    behind = [hits] if row.hits else []
+    behind += [Content(f"{row.measured} {words}")] if row.measured else []
+    behind += [cells.pull_request(tree.pull)] if tree.pull is not None else []
+    if not shown and row.ended is not None:
+        behind.append(_ended_command(tree, row.ended))
+    if not shown and tree.claim is not None and tree.claim.task:
+        behind.append(Content(safe(tree.claim.task, 60)))
     parts = [] if wide else [state]
     if first is not None and shown:
-        parts.append(_agent_text(first, row.now, room - 26 if wide else room - 14))
-    parts += [hits] if row.hits else []
-    words = "read" if row.measured == cells.ALL_READ else plan.measure_words
-    parts += [Content(f"{row.measured} {words}")] if row.measured else []
-    parts += [cells.pull_request(tree.pull)] if tree.pull is not None else []
-    if not shown and row.ended is not None:
-        parts.append(_ended_command(tree, row.ended))
-    if not shown and tree.claim is not None and tree.claim.task:
-        parts.append(Content(safe(tree.claim.task, 60)))
+        age = f" ({row.age} ago)" if wide else ""
+        file = _LEAST_PATH + 4 + len(age) if wide and tree.last_change is not None else 0
+        left = room - file - _width(behind)
+        if not wide and left - _width(parts) < _LEAST_ACTIVITY:
+            parts = [_brief(tree, state)]
+        parts.append(_agent_text(first, row.now, left - _width(parts)))
+    return _joined(_with_last_change(row, [*parts, *behind], room, wide=wide, shown=shown))
+
+
+def _with_last_change(
+    row: WorktreeRowData, parts: list[Content], room: int, *, wide: bool, shown: bool
+) -> list[Content]:
+    """The parts, and behind them the file that changed last or the age of the last commit, where there is room for it."""
+    tree, left = row.tree, room - _width(parts)
     if tree.last_change is not None:
         age = f" ({row.age} ago)" if wide else ""
-        left = room - 3 - sum(part.cell_length + 2 for part in parts) - 2 - len(age)
-        if left >= _LEAST_PATH:  # less would show no file
-            parts.append(
-                Content.styled(f"• {cells.path_tail(safe(tree.last_change.path), min(40, left))}{age}", cells.MUTED)
-            )
-    elif tree.run is not None and not shown:
-        parts.append(cells.activity(tree))
-    elif wide and row.age and not shown:
-        parts.append(Content.styled(f"• last commit {row.age} ago", cells.MUTED))
+        space = left - 2 - len(age)
+        if space < _LEAST_PATH:  # less would show no file
+            return parts
+        path = cells.path_tail(safe(tree.last_change.path), min(40, space))
+        return [*parts, Content.styled(f"• {path}{age}", cells.MUTED)]
+    if tree.run is not None and not shown:
+        return [*parts, cells.activity(tree)]
+    last = Content.styled(f"• last commit {row.age} ago", cells.MUTED)
+    return [*parts, last] if wide and row.age and not shown and last.cell_length <= left else parts
+
+
+def _joined(parts: Sequence[Content]) -> Content:
     return Content("   ").append(Content("  ").join(parts))
+
+
+def _width(parts: Sequence[Content]) -> int:
+    """The cells of these parts, each with the gap behind it."""
+    return sum(part.cell_length + 2 for part in parts)
+
+
+def _brief(tree: Worktree, state: Content) -> Content:
+    """The git state in signs, where its words leave no room for what an agent does."""
+    git = None if tree.missing or tree.run is not None else tree.git
+    if git is None or cells.problem(tree).plain:
+        return state
+    signs = cells.changes(git)
+    return signs if signs.plain else cells.distance(git.trunk_ahead, git.trunk_behind)
 
 
 def _ended_command(tree: Worktree, ended: EndedCommand) -> Content:

@@ -237,6 +237,19 @@ def test_a_narrow_agent_row_cuts_no_name_that_fits() -> None:
         assert name in line and agent.key is not None and agent.key.worktree in line, line
 
 
+def test_agents_have_two_lines_where_one_is_narrow_and_the_list_has_room_for_two() -> None:
+    agents = made.trouble().agents
+    names, keys = [one.name for one in agents], [one.key for one in agents]
+
+    def plan(room: int, lines: int) -> agent_row.AgentColumns:
+        return agent_row.plan_columns(room, names, keys, RepositoryNames(), lines=lines, rows=len(agents))
+
+    assert not plan(59, len(agents) * 2 - 1).stacked and plan(59, len(agents) * 2).stacked
+    assert not plan(120, 100).stacked and plan(48, 1).stacked
+    asks = next(one for one in agents if one.name == "gemini-2")
+    assert "permission prompt" in agent_row.agent_lines(asks, plan(59, 100), snapshot_builder.NOW)[1].plain
+
+
 def test_unchanged_agent_rows_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     real = agent_row.agent_lines

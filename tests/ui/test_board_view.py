@@ -126,6 +126,15 @@ def test_a_board_of_a_thousand_items_is_painted_at_once(repo: Repo, tmp_path: Pa
     run_dashboard(repo, play)
 
 
+def test_a_title_that_fits_its_lines_is_not_cut() -> None:
+    item = dict.fromkeys(("agent_id", "error", "worktree_name", "team", "run_state", "started_at", "ended_at"))
+    item |= {"id": "item-5", "status": board.PENDING, "priority": "medium", "created_at": times.stamp()}
+    for width in range(20, 50):
+        for title in ("Remove the dead code of the old importer", "Measure the start of the dashboard"):
+            lines = board_card.lines({**item, "title": title}, width, board_card.CARD, None, times.now())
+            assert " ".join(line.plain for line in lines if "item-5" not in line.plain).strip() == title
+
+
 @pytest.mark.parametrize("name", PAYLOADS)
 def test_hostile_texts_stay_within_their_card(name: str) -> None:
     bad = PAYLOADS[name]

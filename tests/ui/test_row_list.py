@@ -55,6 +55,17 @@ def test_a_message_alone_is_shown_whole() -> None:
     played(play)
 
 
+def test_a_message_has_no_cursor() -> None:
+    async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
+        lines.show([message_row("nothing here")])
+        await pilot.pause()
+        assert lines.draw_line(0, 0, on_cursor=True) == lines.draw_line(0, 0, on_cursor=False)
+        lines.show([row("a", "nothing here")])
+        assert lines.draw_line(0, 0, on_cursor=True) != lines.draw_line(0, 0, on_cursor=False)
+
+    played(play)
+
+
 def test_the_cursor_follows_its_row() -> None:
     async def play(lines: RowList, pilot) -> None:  # type: ignore[no-untyped-def]
         lines.show([row("a"), row("b"), row("c")])

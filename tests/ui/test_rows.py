@@ -333,6 +333,25 @@ def test_a_narrow_row_shows_the_file_that_changed_where_its_name_fits(room: int,
     assert ("•" in second(full)) == (room > 36), second(full)
 
 
+@pytest.mark.parametrize("room", [36, 40, 44, 57])
+def test_collisions_are_never_cut_from_a_row_of_two_lines(room: int) -> None:
+    tree = snapshot_builder.tree("feat-api", git=snapshot_builder.dirty(4), by="claude-1", changed=2)
+    agent = replace(sample_agents.EDITS, key=tree.key)
+    part = worktree_row.WorktreeRowData(tree, "2s", 12, False, snapshot_builder.NOW, (agent,))
+    second = worktree_row.stacked_row(part, planned(room, [tree], {tree.key: (agent,)}))[1].plain
+    assert "⚡12" in second and "Edit" in second, second
+
+
+@pytest.mark.parametrize("room", [52, 57, 70])
+def test_what_an_agent_does_is_not_cut_while_its_line_has_free_cells(room: int) -> None:
+    tree = snapshot_builder.tree("review-123")
+    prompt = replace(sample_agents.EDITS.truth, tool=None, detail="word " * 40)
+    agent = replace(sample_agents.EDITS, key=tree.key, truth=prompt)
+    part = worktree_row.WorktreeRowData(tree, "3m", 0, False, snapshot_builder.NOW, (agent,))
+    second = worktree_row.stacked_row(part, planned(room, [tree], {tree.key: (agent,)}))[1]
+    assert room - 2 <= second.cell_length <= room, second.plain
+
+
 def test_a_task_stands_in_one_column() -> None:
     tree = snapshot_builder.tree("feat-a")
     held = replace(tree, claim=snapshot_builder.claim(tree.key, "ada", task="T-17"))

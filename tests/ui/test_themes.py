@@ -44,6 +44,17 @@ def test_every_standing_of_an_agent_has_a_sign_and_a_known_colour() -> None:
         assert style == agent_cells.MUTED or style.removeprefix("$") in themes.STATE_COLOURS
 
 
+@pytest.mark.parametrize("name", themes.KNOWN)
+def test_a_known_theme_is_readable_on_its_background_and_on_the_cursor(name: str) -> None:
+    colours = themes.adapted(name).to_color_system().generate()
+    back, fore, cursor = (Color.parse(colours[one]) for one in ("background", "foreground", "block-cursor-background"))
+    for meaning in ("accent", "warning", "error", "success"):
+        assert themes.contrast(Color.parse(colours[meaning]), back) >= themes.LEAST_CONTRAST
+        assert themes.contrast(Color.parse(colours[meaning]), cursor) >= 2.5
+    assert themes.contrast(fore, back) >= themes.LEAST_CONTRAST_OF_TEXT
+    assert themes.contrast(back.blend(fore, 0.6), back) >= 3.0
+
+
 @pytest.mark.parametrize("keys", [(), ("A",), ("space",)], ids=["home", "agents view", "peek"])
 def test_one_token_colours_an_asking_agent_everywhere(keys: tuple[str, ...]) -> None:
     dark = next(theme for theme in themes.THEMES if theme.name == "imi-dark")

@@ -37,7 +37,7 @@ from imi_monitor.ui.widgets.key_choices import KeyChoices
 InBackground = Callable[[Sequence[ActionTarget], dict[str, object]], object]
 """Runs an action that waits, after its dialog is closed."""
 PREVIEW_DELAY = 0.25  # seconds without a key
-_LONGEST_LABEL = 14  # of a button
+_LONGEST_LABEL = 13  # of a button
 _VARIANTS: dict[str, ButtonVariant] = {"danger": "error", "success": "success", "neutral": "primary"}
 _FRAME_HEIGHT, _OVERRIDE_HEIGHT = 8, 2  # lines of border, title and buttons; of the field for the name
 
@@ -303,8 +303,10 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             self._offer_override(answer[0].refusal)
         else:
             self._show(dialog_text.previews([target.name for target in self._targets], answer))
-            for preview in answer:
-                self.form.show_overrides(refusal_kinds(preview.refusal))
+            kinds = {kind for preview in answer for kind in refusal_kinds(preview.refusal)}
+            self.form.show_overrides(kinds)
+            if all(preview.refusal for preview in answer) and self._may_point_out:
+                self.form.focus_way_out(kinds)
         self._offer_answers(answer)
         self._submit_if_asked()
 
@@ -340,8 +342,13 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
             override.focus()
         elif had_focus and not override.visible:
             self._focus_harmless()
-        elif isinstance(self.focused, Button) and not self._action.dangerous:
+        elif self._may_point_out:
             self.form.focus_way_out(refusal_kinds(refusal))
+
+    @property
+    def _may_point_out(self) -> bool:
+        """Whether the focus may go to a field that overrides a refusal: nothing is being typed, and nothing is lost by it."""
+        return isinstance(self.focused, Button) and not self._action.dangerous
 
     # -- running ----------------------------------------------------------------------------------------------------
 

@@ -181,7 +181,7 @@ class WorktreeCommands:
                 self._app.copy_to_clipboard(texts[word][2])
                 self._app.say(f"copied: {safe(texts[word][2], 200)}")
 
-        menu = Menu(f"Copy of {safe(tree.key.worktree, 40)}", menu_entries.copy_entries(tree), search=False)
+        menu = Menu(f"Copy from {safe(tree.key.worktree, 40)}", menu_entries.copy_entries(tree), search=False)
         self._app.push_screen(menu, copy_chosen)
 
     def do_mark(self) -> None:

@@ -37,18 +37,26 @@ class AgentsPanel(Panel):
     def lines_needed(self, snapshot: Snapshot, width: int) -> int:
         height = 2 if width - FRAME_WIDTH < agent_row.MIN_ONE_LINE else 1
         rows = len(snapshot.agents) + len(_claims_without_agent(snapshot)) + len(snapshot.waiting)
-        return FRAME + max(1, rows * height)
+        return FRAME + (rows * height or self.message_lines(snapshot, width))
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
         names = repository_names.of_snapshot(snapshot)
-        return (snapshot.agents, _claims_without_agent(snapshot), snapshot.waiting, names, snapshot.sees_agents)
+        shown = (snapshot.agents, _claims_without_agent(snapshot), snapshot.waiting, names, snapshot.sees_agents)
+        return (*shown, self.lines.size.height)
 
     def rows(self, snapshot: Snapshot, selected: Key | None, now: datetime) -> Sequence[ListRow]:
         agents = attention.by_attention(snapshot.agents)
         claims = sorted(_claims_without_agent(snapshot), key=_urgency)
         names = [agent.name for agent in agents] + [claim.agent for claim in claims]
         keys = [agent.key for agent in agents] + [claim.key for claim in claims]
-        plan = agent_row.plan_columns(self.room, names, keys, repository_names.of_snapshot(snapshot))
+        plan = agent_row.plan_columns(
+            self.room,
+            names,
+            keys,
+            repository_names.of_snapshot(snapshot),
+            lines=self.lines.size.height,
+            rows=len(names) + len(snapshot.waiting),
+        )
         self._stacked = plan.stacked
         rows = [
             self.row(

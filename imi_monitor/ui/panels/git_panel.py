@@ -22,6 +22,7 @@ from imi_monitor.ui.panels.panel import FRAME, Identity, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
 
 _HEAD_LINES = 4  # beside the files, one for an operation, the last command or a collision; others need their own
+_RUN_LINES = 3  # more of them, of what a run is, may do and asks
 _MOST_FILES, _MOST_FURTHER = 12, 3  # files, and further collisions, that the panel is made for
 
 
@@ -41,7 +42,7 @@ class GitPanel(Panel):
         hits = Counter(key for one in snapshot.collisions for key in (one.left, one.right))
         states = ((tree.git, min(_MOST_FURTHER, max(0, hits[tree.key] - 1))) for tree in snapshot.worktrees)
         files = max((git.uncommitted + further for git, further in states if git is not None), default=0)
-        of_runs = max((1 + len(one.files) for one in (*snapshot.runs, *snapshot.watched)), default=0)
+        of_runs = max((_RUN_LINES + len(one.files) for one in (*snapshot.runs, *snapshot.watched)), default=0)
         further = max(map(_further_head_lines, snapshot.worktrees), default=0)
         return FRAME + _HEAD_LINES + further + max(1, min(max(files, of_runs), _MOST_FILES))
 
@@ -110,7 +111,7 @@ class GitPanel(Panel):
         return list(self._head_rows_made[1])
 
     def _head(self, tree: Worktree, now: datetime, home: str) -> list[Content]:
-        lines = [Content.styled(home or _path(tree.path, self.room), cells.MUTED)]
+        lines = cells.wrapped(Content.styled(home or _path(tree.path, self.room), cells.MUTED), self.room, most=2)
         if tree.intent is not None:
             said = (cells.intent(tree.intent, now), cells.reached(tree.intent, now))
             lines += [line.truncate(self.room, ellipsis=True) for line in said if line.plain]
@@ -126,19 +127,13 @@ class GitPanel(Panel):
             lines.append(Content.styled(f"⚠ {safe(state.operation)} in progress", "$warning bold"))
         if state.last_commit is not None:
             commit = state.last_commit
-            tail = Content.styled(
-                f"  {safe(commit.by or commit.author, 24)} {times.age_of(commit.at, now)}", cells.MUTED
-            )
-            room = max(10, self.room - 9 - tail.cell_length)
-            lines.append(
-                Content("").join(
-                    [
-                        Content.styled(f"{safe(commit.sha[:8])} ", "$secondary"),
-                        cells.fixed(safe(commit.subject), room),
-                        tail,
-                    ]
-                )
-            )
+            sha = Content.styled(
+                f"{safe(commit.sha[:8])} " if commit.sha else "", "$secondary"
+            )  # another home names none
+            by = f" {safe(commit.by or commit.author, 24)}".rstrip()
+            tail = Content.styled(f" {by} {times.age_of(commit.at, now)}", cells.MUTED)
+            room = max(10, self.room - sha.cell_length - tail.cell_length)
+            lines.append(Content("").join([sha, cells.fixed(safe(commit.subject), room), tail]))
         if state.stashes:
             lines.append(Content.styled(count(state.stashes, "stash entry", "stash entries"), cells.MUTED))
         return [line.truncate(self.room, ellipsis=True) for line in lines]

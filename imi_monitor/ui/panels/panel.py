@@ -15,7 +15,7 @@ from imi_monitor.model import times
 from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.ui import key_hints
 from imi_monitor.ui.snapshot_facts import parse_time
-from imi_monitor.ui.widgets.row_list import ListRow, RowList
+from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
 FRAME, FRAME_WIDTH = 2, 4  # lines of a panel's frame; columns of frame, padding and scroll bar
@@ -104,8 +104,14 @@ class Panel(Container):
         return row
 
     def _empty_row(self, snapshot: Snapshot) -> ListRow:
-        text = self.empty_text(snapshot) if self.has_been_read(snapshot) else "looking…"
-        return ListRow("", (Content.styled(key_hints.in_keys(text), "$text-muted"),))
+        return message_row(self._message(snapshot))
+
+    def _message(self, snapshot: Snapshot) -> str:
+        return self.empty_text(snapshot) if self.has_been_read(snapshot) else "looking…"
+
+    def message_lines(self, snapshot: Snapshot, width: int) -> int:
+        """The lines that its message takes in so many columns."""
+        return len(Content(key_hints.in_keys(self._message(snapshot))).wrap(max(10, width - FRAME_WIDTH)))
 
     def has_been_read(self, snapshot: Snapshot) -> bool:
         """Whether the panel's source has read; an empty panel is really empty then."""

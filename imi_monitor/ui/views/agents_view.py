@@ -29,6 +29,7 @@ from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.filtered_view import FILTER, FilteredView
 from imi_monitor.ui.views.single_agent_view import ASKING, SingleAgentView
+from imi_monitor.ui.widgets.parts_line import PartsLine
 from imi_monitor.ui.widgets.row_list import ListRow, RowList, message_row
 from imi_monitor.ui.worktree_order import next_in
 
@@ -88,7 +89,7 @@ class AgentsView(FilteredView, SingleAgentView):
         line = Static("", id="agents-intent")
         line.display = False
         yield line
-        yield Static(Content.styled("today  looking…", MUTED), id="agents-today")
+        yield PartsLine(Content.styled("today  looking…", MUTED), id="agents-today")
 
     # -- drawing ----------------------------------------------------------------------------------------------------
 
@@ -109,15 +110,19 @@ class AgentsView(FilteredView, SingleAgentView):
             return
         found = [agent for agent in self.agents if filters.agent_matches(agent, self.filter_text)]
         lines = self.query_one(RowList)
+        names = repository_names.of_snapshot(snapshot)
+        groups = _groups(found, self._grouping, self._teams, names)
         plan = agent_row.plan_columns(
             max(20, lines.room),
             [one.name for one in found],
             [one.key for one in found],
-            repository_names.of_snapshot(snapshot),
+            names,
             all_columns=True,
+            lines=lines.size.height,
+            rows=len(found) + len(groups),
         )
         trees = {tree.key: tree for tree in snapshot.worktrees}
-        rows = list(_rows(_groups(found, self._grouping, self._teams, plan.repositories), trees, plan, now))
+        rows = list(_rows(groups, trees, plan, now))
         self.set_title(self._title(found, snapshot))
         lines.show(rows or [message_row(self._why_empty(snapshot))], 2 if plan.stacked else 1)
         self._choose(lines.cursor)
@@ -154,7 +159,7 @@ class AgentsView(FilteredView, SingleAgentView):
 
     def _show_today(self, result: TodayReading | ImiError) -> None:
         line = cells.failure(result.sentence) if isinstance(result, ImiError) else today_line(result.done, result.bars)
-        self.query_one("#agents-today", Static).update(line, layout=False)
+        self.query_one("#agents-today", PartsLine).update(line, layout=False)
         if isinstance(result, TodayReading) and result.teams != self._teams:
             self._teams = result.teams
             self._draw(times.now())

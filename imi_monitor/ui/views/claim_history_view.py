@@ -55,8 +55,9 @@ class ClaimHistoryView(RegistryView):
     def rows(self, data: dict[str, Any], now: datetime, width: int) -> Sequence[ListRow]:
         rows = list(waiting_rows(data["queue"], now, width, named=False))
         if rows:
-            rows.insert(0, ListRow("line", (Content.styled("in line", "bold"),), heading=True))
-            rows.append(ListRow("held", (Content.styled("held by", "bold"),), heading=True))
+            above = (Content(""),) if width < NARROW else ()
+            rows.insert(0, ListRow("line", (*above, Content.styled("in line", "bold")), heading=True))
+            rows.append(ListRow("held", (*above, Content.styled("held by", "bold")), heading=True))
         rows += [ListRow(f"epoch {one['epoch']}", grant_lines(one, now, width)) for one in _grants(data)[::-1]]
         return rows or [message_row("it was never claimed: `imi claim` claims it")]
 

@@ -14,6 +14,7 @@ from imi_monitor.model import columns, times
 from imi_monitor.model.agent_text import format_tokens
 from imi_monitor.model.columns import OptionalColumn
 from imi_monitor.model.errors import Refused
+from imi_monitor.model.run import word_of
 from imi_monitor.model.snapshot import Key, Snapshot
 from imi_monitor.model.text import count, safe
 from imi_monitor.ui.agent_cells import SIGNS
@@ -128,7 +129,7 @@ class CompareView(RegistryView):
 
 def cells_of(one: dict[str, Any]) -> dict[str, Content]:
     """The texts of one run, by column; what is unknown is `?`."""
-    sign, style = SIGNS.get(str(one["state"]), ("·", MUTED))
+    sign, style = SIGNS.get(word_of(str(one["state"])), ("·", MUTED))
     gone = one["removed_from_disk"]
     lines = Content(_NO_ANSWER)
     if one["added"] is not None:
@@ -143,7 +144,7 @@ def cells_of(one: dict[str, Any]) -> dict[str, Content]:
     return {
         "sign": Content.styled(f"{'✗' if gone else sign} ", MUTED if gone else style),
         "name": Content.styled(safe(str(one["worktree_name"]), 60), "bold"),
-        "state": Content.styled("removed" if gone else safe(str(one["state"]), 20), MUTED if gone else style),
+        "state": Content.styled("removed" if gone else safe(word_of(str(one["state"])), 20), MUTED if gone else style),
         "took": Content(_NO_ANSWER if one["seconds"] is None else times.age(one["seconds"])),
         "files": Content(_NO_ANSWER if one["files"] is None else str(one["files"])),
         "lines": lines,

@@ -96,10 +96,10 @@ def _headed(name: str, lines: Iterator[Content], otherwise: str = "") -> list[Co
 
 def _state(agent: Agent, now: datetime, width: int) -> Iterator[Content]:
     truth = agent.truth
-    what = agent_cells.activity(agent, short=True)
-    yield (
-        Content("  ").append(agent_cells.glyph(agent)).append(Content(" ")).append(what).truncate(width, ellipsis=True)
-    )
+    head = Content("  ").append(agent_cells.glyph(agent)).append(Content(" "))
+    for line in cells.wrapped(agent_cells.activity(agent, short=True), max(8, width - 4)) or [Content("")]:
+        yield head.append(line)
+        head = Content("    ")
     if truth.since:
         yield from _fact("since", f"{cells.clock(truth.since)}, {cells.age(truth.since, now)} ago", width)
     known = _CONFIDENCE.get(truth.confidence, safe(truth.confidence, 20))

@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
 
-from imi_monitor.model import state_words, times
+from imi_monitor.model import columns, state_words, times
 from imi_monitor.model.home_states import STATE_WORDS
 from imi_monitor.model.snapshot import HERE, NEWER, OFFLINE, UNCONFIRMED, HomeState, Snapshot
 from imi_monitor.model.state_words import ASKS, counted
@@ -52,7 +52,10 @@ class HostsView(View):
         lines = self.query_one(RowList)
         width = max(20, lines.size.width)
         facts = SnapshotFacts(snapshot, now)
-        rows = [_row(home, facts, now, width) for home in homes] or [message_row(_why_empty(snapshot))]
+        found = [_texts(home, facts, now) for home in homes]
+        widths = tuple(max(map(columns.cell_width, texts)) for texts in zip(*found, strict=True))
+        rows = [_row(home, texts, widths, width) for home, texts in zip(homes, found, strict=True)]
+        rows = rows or [message_row(_why_empty(snapshot))]
         lines.show(rows, 2 if width < _NARROW else 1)
 
     @on(RowList.RowChosen)
@@ -64,32 +67,51 @@ class HostsView(View):
         app.call_after_refresh(app.home.action_narrow, f"host:{event.key}")
 
 
-def _row(home: HomeState, facts: SnapshotFacts, now: datetime, width: int) -> ListRow:
+def _texts(home: HomeState, facts: SnapshotFacts, now: datetime) -> tuple[str, ...]:
+    """The columns of a home: label, user and state, then what it has and what it is."""
+    what = (f"imi {safe(home.version, 20)}", f"up {times.age_of(home.since, now)}")
+    trouble = f"{count(home.rejected, 'row')} could not be read" if home.rejected else ""
+    if home.state == NEWER:
+        trouble = "upgrade this one to see its rows"
+    return (safe(home.label), safe(home.user), _state_text(home, now), *_amounts(home, facts), *what, trouble)
+
+
+def _row(home: HomeState, texts: tuple[str, ...], widths: tuple[int, ...], width: int) -> ListRow:
+    """One line, or two in a narrow view: each column as wide as its longest text, the last ones left out where all do not fit."""
     sign, style = _SIGNS.get(home.state, ("?", "$warning"))
+    label, user, state, *rest = texts
+    label_room = min(widths[0], max(12, width - 4 - widths[1] - widths[2] - 2))
     head = [
         Content.styled(f"{sign} ", style),
-        cells.fixed_name(safe(home.label), min(28, max(16, width // 4)), "bold"),
-        Content(" "),
-        cells.fixed(safe(home.user), 12, cells.MUTED),
-        Content(" "),
-        cells.fixed(_state_text(home, now), 24, style),
+        cells.fixed_name(label, label_room, "bold"),
+        cells.fixed(f"  {user}", widths[1] + 2, cells.MUTED),
+        cells.fixed(f"  {state}", widths[2] + 2, style),
     ]
-    parts = [*_amounts(home, facts), f"imi {safe(home.version, 20)}", f"up {times.age_of(home.since, now)}"]
-    if home.rejected:
-        parts.append(f"{count(home.rejected, 'row')} could not be read")
-    rest = Content.styled("  ".join(parts), cells.MUTED)
+    first = Content("").join(head)
+    if home.state == NEWER:  # nothing else is known of it
+        rest, widths = [rest[-1]], (*widths[:3], columns.cell_width(rest[-1]))
     if width < _NARROW:
-        second = Content("  ").append(rest)
-        return ListRow(
-            home.label, (Content("").join(head).truncate(width, ellipsis=True), second.truncate(width, ellipsis=True))
-        )
-    return ListRow(home.label, (Content("").join([*head, Content(" "), rest]).truncate(width, ellipsis=True),))
+        second = Content(" ").append(_as_fits(rest, widths[3:], width - 1))
+        return ListRow(home.label, (first.truncate(width, ellipsis=True), second))
+    return ListRow(home.label, (first.append(_as_fits(rest, widths[3:], width - first.cell_length)),))
+
+
+def _as_fits(texts: Sequence[str], widths: Sequence[int], room: int) -> Content:
+    """The columns that fit, each behind a gap; one that no home fills is left out."""
+    parts = []
+    for text, width in zip(texts, widths, strict=True):
+        if width and width + 2 > room:
+            break
+        if width:
+            parts.append(f"  {cells.fit(text, width)}")
+            room -= width + 2
+    return Content.styled("".join(parts).rstrip(), cells.MUTED)
 
 
 def _amounts(home: HomeState, facts: SnapshotFacts) -> Sequence[str]:
-    """Worktrees, claims and agents; what asks is told apart. Of a newer imi they are not known."""
+    """Worktrees, claims, agents, and how many of these ask: empty without any. Of a newer imi they are not known."""
     if home.state == NEWER:
-        return ["upgrade this one to see its rows"]
+        return ["", "", "", ""]
     snapshot = facts.snapshot
     if home.own:
         trees = [tree for tree in snapshot.worktrees if facts.home_of(tree) is None]
@@ -99,7 +121,7 @@ def _amounts(home: HomeState, facts: SnapshotFacts) -> Sequence[str]:
     claims = sum(tree.claim is not None and bool(tree.claim.agent) for tree in trees)
     asking = sum(state_words.of_status(agent.state) == ASKS for agent in agents)
     amounts = [count(len(trees), "worktree"), count(claims, "claim"), count(len(agents), "agent")]
-    return [*amounts, counted(asking, ASKS)] if asking else amounts
+    return [*amounts, counted(asking, ASKS) if asking else ""]
 
 
 def _state_text(home: HomeState, now: datetime) -> str:

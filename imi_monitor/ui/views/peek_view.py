@@ -16,7 +16,6 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from imi_monitor.actions.action import KeyChoice
 from imi_monitor.actions.history import session_timeline
@@ -34,6 +33,8 @@ from imi_monitor.ui.background_query import BackgroundQuery, ShouldStop
 from imi_monitor.ui.cells import MUTED
 from imi_monitor.ui.views.explain_view import agent_title
 from imi_monitor.ui.views.single_agent_view import ASKING, OTHERS, SingleAgentView
+from imi_monitor.ui.widgets.key_bar import KeyBar
+from imi_monitor.ui.widgets.parts_line import PartsLine
 from imi_monitor.ui.widgets.row_list import ListRow, RowList
 
 MAX_LINES = 300  # lines kept; `imi session show` has all
@@ -79,8 +80,9 @@ class PeekView(SingleAgentView, ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="peek-window"):
-            yield Static(id="view-title")
+            yield PartsLine(id="view-title")
             yield RowList(id="peek", follow_end=True)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self._query: BackgroundQuery[SessionPart] = BackgroundQuery(self, self._received)
@@ -90,8 +92,6 @@ class PeekView(SingleAgentView, ModalScreen[None]):
         self._failed: str | None = None
         self._replaced: int | None = None  # the snapshot's number of the registry that was read
         self._offered: tuple[str, tuple[KeyChoice, ...]] = "", ()  # the id of a question, and its answers
-        window = self.query_one("#peek-window")
-        window.border_subtitle = "esc closes · ←→ others · w next that asks · ⏎ goes there · E explains"
         self.query_one(RowList).focus()
         self._start_read()
         self.set_interval(_INTERVAL, self._start_read)
@@ -153,19 +153,19 @@ class PeekView(SingleAgentView, ModalScreen[None]):
             for number, drawn in enumerate(drawn_line(line, width)):
                 yield ListRow(f"{_key(line)} {number}", (drawn,))
         if self._failed is not None:
-            yield ListRow("failed", (cells.failure(self._failed),))
+            yield from _sentence("failed", cells.failure(self._failed), width)
         seen = [] if lines else list(_seen_now(agent, width))
         yield from seen
         if self._failed is None and (self._recorded is None or not (lines or seen)):
             yield ListRow("why", (Content.styled(_NOTHING[self._recorded], MUTED),))
         if attention.standing(agent) == state_words.ASKS:
             waits = Content.styled(f"◆ asks: {safe(agent_cells.waits_for(agent), 300)}", "bold $agent-asks")
-            yield ListRow("waits", (waits.truncate(width, ellipsis=True),))
+            yield from _sentence("waits", waits, width)
             if self._asked is not None and self._asked == self._offered[0]:
                 yield ListRow("answers", (_answers(self._offered[1]).truncate(width, ellipsis=True),))
             elif self._asked is None and agent.run is None:
                 why = Content.styled(f"{agent_text.not_started(agent.name, agent.cli, asked=True)}", MUTED)
-                yield ListRow("answers", (why.truncate(width, ellipsis=True),))
+                yield from _sentence("answers", why, width)
 
     @property
     def _asked(self) -> str | None:
@@ -204,6 +204,12 @@ def read(connection: sqlite3.Connection, agent: Agent, behind: int) -> SessionPa
     cursor = session_timeline.cursor(connection, session.seq)
     lines = session_timeline.timeline(connection, session.seq, behind, MAX_LINES) if cursor > behind else []
     return SessionPart(lines, cursor, recorded=True)
+
+
+def _sentence(key: str, text: Content, width: int) -> Iterator[ListRow]:
+    """A sentence in as many rows as it needs."""
+    for number, line in enumerate(cells.wrapped(text, width)):
+        yield ListRow(f"{key} {number}" if number else key, (line,))
 
 
 def _answers(offered: tuple[KeyChoice, ...]) -> Content:

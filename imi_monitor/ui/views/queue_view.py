@@ -95,11 +95,11 @@ def waiting_rows(
 
 
 def _line(one: dict[str, Any], now: datetime, width: int, *, named: bool) -> Content:
-    parts = [cells.fixed(_place_name(one), 20, "bold"), Content(" ")] if named else []
+    parts = [cells.fixed_name(_place_name(one), 20, "bold"), Content(" ")] if named else [Content("  ")]
     parts += [
         cells.fixed(f"{one['place']}.", 4, "$accent", right=True),
-        Content(" "),
-        cells.fixed(safe(one["agent_id"]), 16),
+        Content(" " if named else "  "),
+        cells.fixed(safe(one["agent_id"]), 18 if not named else 16, "" if named else "bold"),
         cells.fixed(f"waits {times.age_of(one['enqueued_at'], now)}", 11, "$warning"),
         _holder(one, now),
         Content("  "),

@@ -13,7 +13,6 @@ from typing import Any
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
-from textual.widgets import Static
 
 from imi_monitor import actions
 from imi_monitor.actions.action import Request
@@ -25,6 +24,7 @@ from imi_monitor.ui import view_keys
 from imi_monitor.ui.background_query import ShouldStop
 from imi_monitor.ui.textual_internals import DismissedOnce, ReadyScreen, is_alive
 from imi_monitor.ui.widgets.key_bar import KeyBar
+from imi_monitor.ui.widgets.parts_line import PartsLine
 
 OpenContextAt = Callable[[str | None], Context]
 """Opens a context for the worktree at a path (None: where the dashboard was started), to be used in a thread."""
@@ -57,7 +57,7 @@ class View(DismissedOnce[None], ReadyScreen[None]):
         self.snapshot: Snapshot | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="view-title")
+        yield PartsLine(id="view-title")
         yield from self.body()
         yield KeyBar()
 
@@ -97,7 +97,7 @@ class View(DismissedOnce[None], ReadyScreen[None]):
         return True
 
     def set_title(self, title: Content) -> None:
-        self.query_one("#view-title", Static).update(title, layout=False)
+        self.query_one("#view-title", PartsLine).update(title, layout=False)
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -25,7 +25,11 @@ class TextField(Input):
         self._hint = hint
 
     def on_resize(self) -> None:
-        self.placeholder = columns.clip(self._hint, self.content_size.width)
+        room = self.content_size.width
+        shorter = (self._hint, self._hint.partition(" (")[0], self._hint.partition(";")[0])
+        self.placeholder = next(
+            (one for one in shorter if columns.cell_width(one) <= room), columns.clip(self._hint, room)
+        )
 
     def validate_value(self, value: str) -> str:
         return "".join(char for char in value if char.isprintable())

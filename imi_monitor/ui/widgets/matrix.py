@@ -160,7 +160,7 @@ class Matrix(CursorList):
         for index, (key, name) in self._visible_columns():
             text = safe(name, 60) if width >= 9 else numbers.get(key, name)
             style = "bold" if index == self._cursor_column else cells.MUTED
-            parts.append(cells.fixed(f" {text}", width, style))
+            parts.append(Content(" ").append(cells.fixed_name(text, width - 1, style)))
         return self._to_strip(Content("").join(parts) if self._rows else Content(""))
 
     def draw_line(self, index: int, line: int, *, on_cursor: bool) -> Strip:

@@ -244,6 +244,7 @@ class RowList(CursorList):
         return self._strip(self._rows[index], line, on_cursor, self.size.width)
 
     def _strip(self, row: ListRow, line: int, on_cursor: bool, width: int) -> Strip:
+        on_cursor = on_cursor and bool(row.key)  # a message is not chosen
         key = (row, line, on_cursor, width)
         strip = self._strips.get(key)
         if strip is None:
