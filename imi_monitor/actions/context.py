@@ -252,7 +252,7 @@ class Context:
         return self.repository()
 
     def named_repository(self, named: str) -> layout.Repository:
-        """A repository by path or by its name in the registry."""
+        """A repository by path, by its name in the registry, or by its folder, as the dashboard calls it."""
         if os.path.exists(os.path.join(self.cwd, named)):
             place = layout.discover(os.path.join(self.cwd, named))
             if place is not None:
@@ -262,7 +262,9 @@ class Context:
 
         common_dir = repositories.list_common_dirs(self.connection).get(named)
         if common_dir is None:
-            row = next((row for row in repositories.list_repositories(self.connection) if row.name == named), None)
+            rows = repositories.list_repositories(self.connection)
+            in_folder = [row for row in rows if os.path.basename(row.path.rstrip("/")) == named]
+            row = next((row for row in rows if row.name == named), in_folder[0] if len(in_folder) == 1 else None)
             place = layout.discover(row.path) if row and os.path.isdir(row.path) else None
             common_dir = place.repository.common_dir if place else None
         if common_dir is None or not os.path.isdir(common_dir):

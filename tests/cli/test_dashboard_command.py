@@ -28,6 +28,18 @@ def test_plain_imi_takes_repositories_by_path(repo: Repo, tmp_path: Path) -> Non
     assert [row["repo"] for row in data["worktrees"]] == ["app", "tool"]
 
 
+def test_a_repository_is_named_by_its_folder_where_the_registry_calls_it_by_its_origin(tmp_path: Path) -> None:
+    store = Repo.create_with_origin(tmp_path / "mystore", tmp_path / "shop-origin.git")
+    imi("feat", "one", cwd=store.path)
+    away = tmp_path / "home"
+    for name in ("mystore", "shop-origin"):
+        assert "feat-one" in imi("list", "--repo", name, cwd=away).out
+    other = Repo.create_with_origin(tmp_path / "second" / "mystore", tmp_path / "tool-origin.git")
+    imi("feat", "two", cwd=other.path)
+    ran = imi("list", "--repo", "mystore", cwd=away)  # two have the folder: neither is guessed
+    assert ran.code == 1 and "shop-origin, tool-origin" in ran.err
+
+
 def test_a_folder_that_is_no_repository_is_refused(tmp_path: Path) -> None:
     ran = imi(str(tmp_path / "home"), cwd=tmp_path)
     assert ran.code == 1 and "not inside a git repository" in ran.err
