@@ -17,9 +17,8 @@ from imi_monitor.model.text import safe
 from imi_monitor.ui import agent_cells, cells
 
 MIN_ONE_LINE = 52  # cells below which a row has two lines
-_MIN_ACTIVITY = (
-    36  # cells below which what an agent does gets a line of its own, if the list has room for two lines a row
-)
+ROOMY = 80  # cells from which one line has room for what an agent does
+_MIN_ACTIVITY = 36  # cells below which what it does gets a line of its own, if the list has room for two lines a row
 _WORD, _AGE = 9, 4
 _STATE = _WORD + _AGE
 _OPTIONAL = (

@@ -39,13 +39,15 @@ def run_app(app: TerminalApp, record_error: RecordError) -> int:
     _handle_signals(app)
     try:
         guard.start()
-        app.run()
+        app.run()  # returns when its threads have ended
     except Exception as error:  # noqa: BLE001  what Textual lets through is a crash like any other
         app.crash = app.crash or error
     except BaseException:  # a signal before the app handled signals
         marker.end()
         raise
     finally:
+        if app.exit_timer is not None:
+            app.exit_timer.cancel()  # what the caller cleans up has its own time
         terminal.restore(leave=app.crash is not None)
         guard.stop()
     app.after_exit()

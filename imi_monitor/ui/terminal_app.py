@@ -32,6 +32,7 @@ class TerminalApp(CrashSafeApp):
     ENABLE_COMMAND_PALETTE = False  # the palette is made from the command table
 
     force_exit: Callable[[int], object] | None = None  # ends the process if the app does not within EXIT_TIMEOUT
+    exit_timer: threading.Timer | None = None
     crash_marker: CrashMarker | None = None
     in_browser = False  # the terminal is a page: no other program can have it
 
@@ -52,9 +53,9 @@ class TerminalApp(CrashSafeApp):
 
     def before_exit(self, status: int) -> None:
         if self.force_exit is not None:
-            timer = threading.Timer(EXIT_TIMEOUT, self.force_exit, (status,))
-            timer.daemon = True
-            timer.start()
+            self.exit_timer = threading.Timer(EXIT_TIMEOUT, self.force_exit, (status,))
+            self.exit_timer.daemon = True
+            self.exit_timer.start()
             self.force_exit = None
 
     def after_exit(self) -> None:

@@ -115,6 +115,23 @@ def test_crash_is_one_sentence_and_reported_again_at_the_next_start(repo: Repo) 
     assert os.listdir(os.path.join(paths.state_dir(), "monitors")) == []
 
 
+SLOW_END = """
+import time
+from imi_monitor.cli.demo_world import DemoWorld
+from imi_monitor.ui.terminal_app import EXIT_TIMEOUT
+stop = DemoWorld.stop
+DemoWorld.stop = lambda self: (time.sleep(EXIT_TIMEOUT + 0.5), stop(self))
+"""
+
+
+def test_a_crash_of_the_demonstration_is_reported_after_it_cleaned_up(tmp_path: Path) -> None:
+    crash = f"{BROKEN}\napp.on_mount = broken{SLOW_END}"
+    with Terminal(patched(crash, "demo"), cwd=tmp_path, env={"TMPDIR": str(tmp_path)}) as terminal:
+        assert terminal.ended() == 1
+        assert terminal.after_screen().startswith("imi: something went wrong inside imi (RuntimeError: a bug)")
+        assert not list(tmp_path.glob("imi-demo-*"))
+
+
 FATAL_PLACES = {
     "a message": "app.on_resize = broken",
     "mounting": "app.on_mount = broken",

@@ -17,6 +17,7 @@ from imi_monitor.ui.panels.panel import FRAME, FRAME_WIDTH, Panel
 from imi_monitor.ui.widgets.row_list import ListRow
 
 _AGENT = "agent\0"
+_FEW = 12  # rows for which the panel wants two lines each where one could be narrow
 
 # state of a claim -> glyph, colour and word, the most urgent first
 _CLAIMS = {
@@ -35,8 +36,10 @@ class AgentsPanel(Panel):
     _stacked = False
 
     def lines_needed(self, snapshot: Snapshot, width: int) -> int:
-        height = 2 if width - FRAME_WIDTH < agent_row.MIN_ONE_LINE else 1
         rows = len(snapshot.agents) + len(_claims_without_agent(snapshot)) + len(snapshot.waiting)
+        room = width - FRAME_WIDTH
+        two = room < agent_row.MIN_ONE_LINE or (room < agent_row.ROOMY and rows <= _FEW)
+        height = 2 if two else 1
         return FRAME + (rows * height or self.message_lines(snapshot, width))
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
