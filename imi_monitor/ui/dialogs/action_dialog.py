@@ -69,6 +69,8 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
         *ARROWS,
     ]
 
+    then = ""  # what the dashboard does afterwards
+
     class Progressed(Message):
         """The running action reported its progress."""
 
@@ -299,7 +301,7 @@ class ActionDialog(ModalScreen[Outcome | None], DismissedOnce[Outcome | None]):
         pairs = zip(self._targets, answer, strict=True)
         self._targets = [replace(target, bound=shown.bound) for target, shown in pairs]
         if len(self._targets) == 1:
-            self._show(dialog_text.preview(answer[0]))
+            self._show(dialog_text.preview(answer[0], self.then))
             self._offer_override(answer[0].refusal)
         else:
             self._show(dialog_text.previews([target.name for target in self._targets], answer))

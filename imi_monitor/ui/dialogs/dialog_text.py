@@ -32,11 +32,12 @@ def missing(label: str) -> Content:
     return Content.styled(f"Enter: {label.lower()}", MUTED)
 
 
-def preview(found: Preview) -> Content:
-    """Return what the action would do, below the refusal if there is one."""
+def preview(found: Preview, then: str = "") -> Content:
+    """Return what the action would do and what happens `then`, below the refusal if there is one."""
     lines = [] if found.refusal is None else [refusal(found.refusal), Content("")]
     style = MUTED if found.refusal is not None else ""
-    return _joined([*lines, *(Content.styled(_line(text), style) for text in found.lines)])
+    behind = [Content.styled(then, MUTED)] if then and found.refusal is None else []
+    return _joined([*lines, *(Content.styled(_line(text), style) for text in found.lines), *behind])
 
 
 def refusal(error: ImiError) -> Content:

@@ -202,7 +202,7 @@ class Form(Vertical):
             self.query_one(f"#field-{field.name}").display = field.name in self._shown and needed
             if not needed:
                 self._shown.discard(field.name)
-        self.display = bool(self._shown)
+        self.set_class(not self._shown, "-empty")
 
     def _take_type_from_name(self) -> None:
         """Choose the type that a name begins with: `fix/login`, `fix: login`."""

@@ -46,6 +46,7 @@ class ActionCommands:
 
         `done` gets the outcome if the action was carried out.
         """
+        from imi_monitor.mux import multiplexer
         from imi_monitor.ui.dialogs.action_dialog import dialog_for
 
         action = actions.find(word.replace("-", " ")) or actions.find(word)
@@ -66,6 +67,8 @@ class ActionCommands:
                 self._app.say(f"in line for {names}: `imi queue` shows the line")
 
             dialog = dialog_for(action, about, self._context_of, wait, values)
+            if action.opens_worktree and (around := multiplexer.current()):
+                dialog.then = f"opens there in a new {'tab' if around == 'zellij' else 'window'}"
 
             def dismissed(outcome: Outcome | None) -> None:
                 self._done(action, outcome)

@@ -71,10 +71,11 @@ class SessionPart:
 
 class PeekView(SingleAgentView, ModalScreen[None]):
     BINDINGS = [
-        *OTHERS,
-        ASKING,
+        Binding("enter", "go", "Go", key_display="⏎", priority=True, tooltip="go to the agent's pane or worktree"),
         Binding("W", "answer", "Answer", id="answer", tooltip="answer the question of the agent"),
-        Binding("space", "leave", "Close", id="peek", tooltip="close the window"),
+        ASKING,
+        *OTHERS,
+        Binding("space", "leave", "Close", id="peek", show=False, tooltip="close the window"),
         Binding("E", "explain", "Explain", id="explain", tooltip="show what its state rests on"),
     ]
 
@@ -181,6 +182,9 @@ class PeekView(SingleAgentView, ModalScreen[None]):
     @on(RowList.RowChosen)
     async def _go(self, event: RowList.RowChosen) -> None:
         event.stop()
+        await self.action_go()
+
+    async def action_go(self) -> None:
         await self.run_action("app.go_to_chosen")
 
     def on_click(self, event: events.Click) -> None:

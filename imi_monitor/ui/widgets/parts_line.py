@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 _JOINT = " · "
-_LEAST_KEPT = 0.6  # of the room; where less would remain, the text is cut instead
+_LEAST_KEPT = 0.55  # of the room; where less would remain, the text is cut instead
 
 
 class PartsLine(Static):
