@@ -108,7 +108,7 @@ def test_agents_that_need_attention_are_on_top_of_both_lists() -> None:
         (
             (140, 40),
             [
-                "codex-2, unclaimed",
+                "(codex-2)",
                 "asks: Bash npm test",
                 "codex-3 intrudes",
                 "failed: API Error",
