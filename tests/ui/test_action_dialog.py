@@ -83,7 +83,7 @@ def refused(text: str, code: str = "other", **more: Any) -> Callable[[Request], 
     [
         ({}, (), "Try feat-x", "Try", "primary", "-neutral"),
         ({"label": "Send notes"}, (), "Send notes · feat-x", "Send notes", "primary", "-neutral"),
-        ({"label": "Fourteen chars"}, (), "Fourteen chars · feat-x", "Fourteen chars", "primary", "-neutral"),
+        ({"label": "Fourteen chars"}, (), "Fourteen chars · feat-x", "Fourteen", "primary", "-neutral"),
         ({"label": "Fifteen letters"}, (), "Fifteen letters · feat-x", "Fifteen", "primary", "-neutral"),
         ({"dangerous": True}, (), "Try feat-x", "Try", "error", "-danger"),
         ({"dangerous": True, "brings_work": True}, (), "Try feat-x", "Try", "success", "-success"),
