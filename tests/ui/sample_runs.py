@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +18,8 @@ from imi_monitor.model.foreign_run import ForeignRun
 from imi_monitor.model.run import Question, Run, RunFile
 from imi_monitor.model.run_agents import RunAgents
 from imi_monitor.model.snapshot import Snapshot, SourceHealth
+from imi_monitor.runs import follower_process, launch_folder
+from imi_monitor.store import db, runs
 from tests.ui import sample_agents, sample_snapshots
 from tests.ui.sample_snapshots import NOW, ago, key
 
@@ -151,3 +158,114 @@ def watching() -> Snapshot:
     agents = RunAgents().join(world.agents, (ASKS, *watched))
     health = (*world.health, SourceHealth("runs", NOW.isoformat(), None))
     return replace(world, runs=(ASKS,), watched=watched, agents=agents, health=health)
+
+
+STALLED = run(
+    "7f8091a2",
+    "claude",
+    "feat-ui",
+    "stalled",
+    since=ago(1500),
+    created_at=ago(1500),
+    mode="edits",
+    prompt="draw the settings page anew",
+)
+FAILED = run(
+    "8091a2b3",
+    "gemini",
+    "feat-docs",
+    "failed",
+    status="failed",
+    state=states.FAILED,
+    detail="its process ended with exit status 7 in the middle of its work",
+    ended_at=ago(4000),
+    since=ago(4000),
+    created_at=ago(4100),
+)
+
+
+def jobs() -> Snapshot:
+    """Runs in each state, the newest first, and two of other programs."""
+    queued, crashed, done = (
+        replace(QUEUED, created_at=ago(20)),
+        replace(CRASHED, created_at=ago(2000)),
+        replace(DONE, created_at=ago(3000)),
+    )
+    asks = replace(ASKS, created_at=ago(60))
+    world = with_runs(sample_snapshots.busy(), queued, asks, WORKS, STALLED, crashed, done, FAILED)
+    return replace(world, watched=(WATCHED_WORKS, WATCHED_FAILED))
+
+
+_SAID = (
+    (88, "user", [{"type": "text", "text": "write the login page\nwith a device code"}]),
+    (84, "assistant", [{"type": "text", "text": "I look at how the other pages are made first."}]),
+    (83, "assistant", [{"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "npm test -- login"}}]),
+    (62, "user", [{"type": "tool_result", "tool_use_id": "c1", "content": "2 failing", "is_error": True}]),
+    (
+        50,
+        "assistant",
+        [{"type": "text", "text": "Both fail because the page is missing. It is written; now the package."}],
+    ),
+    (
+        45,
+        "assistant",
+        [{"type": "tool_use", "id": "c2", "name": "Bash", "input": {"command": "npm publish --dry-run"}}],
+    ),
+)
+
+
+@contextmanager
+def kept(database: str, snapshot: Snapshot) -> Iterator[None]:
+    """The runs of a world in a registry, and what the first one that asks has said. Nothing follows them."""
+    lock = follower_process.lock(database)
+    assert lock is not None
+    connection = db.connect(database)
+    try:
+        for one in sorted(snapshot.runs, key=lambda one: one.created_at):
+            db.transact(connection, _store, one)
+        _write_output(ASKS)
+        yield
+    finally:
+        connection.close()
+        os.close(lock)
+
+
+def _store(connection: sqlite3.Connection, one: Run) -> None:
+    values = {
+        "id": one.id,
+        "program": one.program,
+        "way": one.way,
+        "agent_id": one.agent,
+        "user": "ada",
+        "session": one.session,
+        "repo_name": None if one.key is None else one.key.repo,
+        "worktree_name": None if one.key is None else one.key.worktree,
+        "cwd": one.cwd,
+        "folder": one.folder,
+        "prompt": one.prompt,
+    }
+    row = runs.insert(connection, values, {"mode": one.mode, "dangerous": one.dangerous})
+    now = {
+        "status": one.status,
+        "state": one.state,
+        "detail": one.detail,
+        "created_at": one.created_at,
+        "started_at": None if one.status == words.QUEUED else one.created_at,
+        "active_at": one.since if one.shown == words.STALLED else ago(1),
+        "ended_at": one.ended_at,
+    }
+    connection.execute(
+        f"UPDATE runs SET {', '.join(f'{name} = ?' for name in now)} WHERE seq = ?", (*now.values(), row.seq)
+    )
+    if one.question is not None:
+        runs.record_asks(connection, row.seq, [one.question], [])
+
+
+def _write_output(one: Run) -> None:
+    folder = launch_folder.folder_of(one.id)
+    folder.make({}, {}, one.prompt or "")
+    with open(folder.file("out"), "w", encoding="utf-8") as file:
+        for seconds, kind, content in _SAID:
+            said = {"role": kind, "content": content}
+            record = {"type": kind, "timestamp": ago(seconds), "session_id": one.session, "message": said}
+            file.write(json.dumps(record) + "\n")

@@ -31,7 +31,7 @@ from imi_monitor.ui.preferences import Preferences
 from imi_monitor.ui.views import OpenContextAt
 from tests.helpers import ROOT, set_clock
 from tests.limits import LIMIT
-from tests.ui import sample_agents, sample_items, sample_snapshots
+from tests.ui import sample_agents, sample_items, sample_runs, sample_snapshots
 from tests.ui.demo_repository import shop
 from tests.ui.idle import SOON, wait_for_idle
 
@@ -175,10 +175,12 @@ def toured(tour: Tour, monkeypatch: pytest.MonkeyPatch, rest: Rest = SHORT_REST)
     world = tour.world()
     with tempfile.TemporaryDirectory() as folder:
         database = os.path.join(folder, "iMi.db")
-        sample_agents.keep(database, world, told=sample_agents.acts())
+        if not world.runs:
+            sample_agents.keep(database, world, told=sample_agents.acts())
         if tour.kept:
             sample_items.keep(database)
-        yield from asyncio.run(_tour(tour, world, lambda _where: Context(database=database), rest))
+        with sample_runs.kept(database, world):
+            yield from asyncio.run(_tour(tour, world, lambda _where: Context(database=database), rest))
 
 
 async def _tour(tour: Tour, world: Snapshot, open_context: OpenContextAt, rest: Rest) -> list[tuple[Picture, str]]:

@@ -13,12 +13,15 @@ from textual.pilot import Pilot
 from imi_monitor.model.run import Run
 from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
+from imi_monitor.ui.views.jobs_view import JobsView
 from imi_monitor.ui.widgets.form_inputs import TickBox
 from tests.helpers import Repo
 from tests.runs.conftest import world
 from tests.runs.run_kit import RunWorld
 from tests.runs.walls.test_escapes import find_wall
 from tests.ui.pilot_kit import run_dashboard, screen_text, type_at_once, wait_until
+from tests.ui.sample_snapshots import NOW, ago
+from tests.ui.snapshot_kit import no_context
 from tests.ui.test_dialogs import opened
 
 __all__ = ["world"]  # a fixture
@@ -248,3 +251,11 @@ def test_one_prompt_goes_to_all_marked_agents(world: RunWorld) -> None:
             assert any("one\ntwo" in str(message) or "one\\ntwo" in str(message) for message in world.sent(run)), run
 
     run_dashboard(world.repo, play)
+
+
+def test_a_place_far_back_in_the_queue_is_apart_from_the_age() -> None:
+    one = {"id": "9e8f7a6b" * 4, "agent_id": "gemini-9e8f7a6b", "shown_state": "queued", "place": 128, "asks": []}
+    more = {"created_at": ago(20), "prompt": "go", "left_behind": []}
+    empty = dict.fromkeys(("ended_at", "started_at", "worktree_name", "detail"))
+    row = JobsView(None, no_context).rows({"runs": [{**empty, **one, **more}]}, NOW, 140)[0]
+    assert "queued, place 128 20s" in row.lines[0].plain

@@ -212,6 +212,8 @@ VIEWS_OF_WORK = {
     "board-item": ("B", "l", "enter"),
 }
 """The views of sessions and items, over agents at work."""
+VIEWS_OF_RUNS = {"view-jobs": ("J",), "view-job-log": ("J", "down", "enter")}
+"""The list of started agents and the log of one, over runs in each state."""
 TOURS = [
     *(
         Tour(moment, size, {stop.format(moment): VIEWS_OF_TEAM[stop] for stop in stops_of_team(size[0])}, world)
@@ -223,6 +225,7 @@ TOURS = [
     *(Tour("menus", size, MENUS, real=True) for size in SIZES),
     *(Tour("views", size, VIEWS_OF_GIT, real=True) for size in SIZES),
     *(Tour("agents", size, VIEWS_OF_AGENTS, sample_agents.trouble) for size in SIZES),
+    *(Tour("runs", size, VIEWS_OF_RUNS, sample_runs.jobs) for size in SIZES if size[0] in (60, 100, 140)),
     *(Tour("work", size, VIEWS_OF_WORK, sample_agents.at_work, kept=True) for size in SIZES),
 ]
 ALL = [*PICTURES, *(picture for tour in TOURS for picture in tour.pictures)]

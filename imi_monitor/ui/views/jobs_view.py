@@ -36,6 +36,7 @@ _STYLES = {
     FAILED: "$agent-failed",
     CRASHED: "$agent-dead",
 }
+_STATE, _STATE_WIDTH = 3, 18  # the column of the state, with room for the hundredth place of the queue
 _SECONDS = 2  # between two reads while nothing is recorded: silence becomes a stall without an event
 
 
@@ -121,49 +122,49 @@ class JobsView(RegistryView):
 
 def _lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...]:
     state = str(one["shown_state"])
-    shown = f"{state}, place {one['place']}" if one["place"] is not None else state
-    head = [
-        cells.fixed(one["id"][:8], 9, cells.MUTED),
-        cells.fixed_name(safe(one["agent_id"], 40), 18, "bold"),
-        Content(" "),
-        cells.fixed(shown, 16, _STYLES.get(state, cells.MUTED)),
-        cells.fixed(times.age_of(one["ended_at"] or one["started_at"] or one["created_at"], now), 5, cells.MUTED),
-    ]
-    where = cells.fixed_name(safe(one["worktree_name"] or "its run folder", 60), 20)
-    asks = one["asks"]
-    text = asks[0]["text"] if asks else one["detail"] if one["ended_at"] else None
-    said = Content.styled(
-        safe((text or one["prompt"] or "").split("\n")[0], 300),
-        "$agent-asks" if asks else cells.MUTED if not text else "",
-    )
-    left = one["left_behind"]
-    more = (
-        Content.styled(f"  left {count(len(left), 'process', 'processes')} behind", "$error") if left else Content("")
-    )
-    if width < NARROW:
-        return (
-            Content("").join(head).truncate(width),
-            Content("  ").append(where).append(Content(" ")).append(said).append(more).truncate(width),
-        )
-    return (Content("").join([*head, where, Content(" "), said, more]).truncate(width),)
+    head = _head(one["id"][:8], one["agent_id"], state, one["ended_at"] or one["started_at"] or one["created_at"], now)
+    if one["place"] is not None:
+        head[_STATE] = cells.fixed(f"{state}, place {one['place']}", _STATE_WIDTH, cells.MUTED)
+    asks, left = one["asks"], one["left_behind"]
+    if asks:
+        said = Content.styled(_first_line(asks[0]["text"]), "$agent-asks")
+    else:
+        said = _said(one["detail"] if one["ended_at"] else None, one["prompt"])
+    if left:
+        said = said.append(Content.styled(f"  left {count(len(left), 'process', 'processes')} behind", "$error"))
+    return _arranged(head, one["worktree_name"] or "its run folder", said, width)
 
 
 def _watched_lines(one: Run, now: datetime, width: int) -> tuple[Content, ...]:
     """The same columns for a run of another program."""
-    head = [
-        cells.fixed("▥", 9, cells.MUTED),
-        cells.fixed_name(safe(one.agent, 40), 18, "bold"),
+    head = _head("▥", one.agent, one.shown, one.since, now)
+    return _arranged(head, one.short, _said(one.detail, one.prompt), width)
+
+
+def _head(ident: str, agent: str, state: str, since: str | None, now: datetime) -> list[Content]:
+    return [
+        cells.fixed(ident, 9, cells.MUTED),
+        cells.fixed_name(safe(agent, 40), 18, "bold"),
         Content(" "),
-        cells.fixed(one.shown, 16, _STYLES.get(one.shown, cells.MUTED)),
-        cells.fixed(times.age_of(one.since, now), 5, cells.MUTED),
+        cells.fixed(state, _STATE_WIDTH, _STYLES.get(state, cells.MUTED)),
+        cells.fixed(times.age_of(since, now), 5, cells.MUTED),
     ]
-    where = cells.fixed_name(safe(one.short, 60), 20)
-    said = Content.styled(safe((one.detail or one.prompt or "").split("\n")[0], 300), cells.MUTED)
+
+
+def _said(detail: str | None, prompt: str | None) -> Content:
+    """How it ended; without that what it was to do."""
+    return Content.styled(_first_line(detail or prompt), "" if detail else cells.MUTED)
+
+
+def _first_line(text: str | None) -> str:
+    return safe((text or "").split("\n")[0], 300)
+
+
+def _arranged(head: Sequence[Content], place: str, said: Content, width: int) -> tuple[Content, ...]:
+    where = Content("").join([cells.fixed_name(safe(place, 60), 20), Content(" "), said])
     if width < NARROW:
-        return Content("").join(head).truncate(width), Content("  ").append(where).append(Content(" ")).append(
-            said
-        ).truncate(width)
-    return (Content("").join([*head, where, Content(" "), said]).truncate(width),)
+        return (Content("").join(head).truncate(width), Content("  ").append(where).truncate(width))
+    return (Content("").join([*head, where]).truncate(width),)
 
 
 VIEW = JobsView
