@@ -33,9 +33,8 @@ def test_a_follower_goes_on_with_the_code_of_an_upgrade(
     run = world.start("[[ask]]")
     world.wait(run, "asks")
     kill_followers()
-    wait_for(lambda: not followers())
     monkeypatch.setenv("PYTHONPATH", str(installed))
-    assert follower_process.ensure(registry())
+    wait_for(lambda: follower_process.ensure(registry()))  # once the killed one has let go of the lock
     wait_for(lambda: follower_process.watch_end(registry()) is not None)  # it has loaded the old code
     (before,) = followers()
     marker, follower = tmp_path / "new-code", installed / "imi_monitor" / "runs" / "follower.py"

@@ -17,6 +17,13 @@ from tests.limits import LIMIT
 ME = host.identify_process(os.getpid())
 LEADER = f"{ME.pid}/{ME.started}"  # as if this process were the shell of a terminal
 GONE = f"{ME.pid}/1"
+
+
+def stable_id(value: object) -> str | None:
+    """The name of a case: that of each worker of pytest-xdist has to be the same."""
+    return value.replace(LEADER, "LEADER").replace(GONE, "GONE") if isinstance(value, str) else None
+
+
 THERE = "another-host"
 
 
@@ -182,8 +189,9 @@ def test_a_process_that_may_live_elsewhere_is_the_holder(others: list[int]) -> N
         ("process:\u0661/1", {"process": "1/1"}, True),
         ("process:\u00b2/1", {"process": "1/1"}, True),
     ],
+    ids=stable_id,
 )
-@pytest.mark.parametrize("pid", [None, ME.pid])
+@pytest.mark.parametrize("pid", [None, ME.pid], ids=["none", "gone"])
 def test_without_a_living_process_the_strongest_common_mark_decides(
     stored: str | None, session: dict[str, str], same: bool, pid: int | None
 ) -> None:
@@ -240,6 +248,7 @@ def test_the_stored_session_proves_the_holder(stored: str | None, given: str | N
         (f"process:{GONE}", {"process": "1/1"}, "process:1/1"),
         (f"tmux:1/%1\nprocess:{GONE}", {}, "tmux:1/%1"),
     ],
+    ids=stable_id,
 )
 def test_a_renewal_keeps_what_is_known_of_the_session(
     stored: str | None, session: dict[str, str], renewed: str | None
