@@ -160,6 +160,27 @@ class TestProcesses:
         assert (only.code, only.sentence, only.override) == ("live-processes", "2 processes at work inside", YES_REALLY)
         assert sorted(only.names) == sorted(f"sleep ({child.pid})" for child in (one, two))
 
+    def test_the_first_process_of_a_container_may_be_the_callers_shell(self, repo: Repo, tree: Repo) -> None:
+        """In a process namespace of its own the shell is process 1: the caller, and no other process at work inside."""
+        script = (
+            "from imi_monitor.actions.context import Context\n"
+            "from imi_monitor.actions import worktree_lookup\n"
+            "from imi_monitor.actions.removal import inspection\n"
+            f"with Context({str(repo.path)!r}) as context:\n"
+            "    print(inspection.live_processes(worktree_lookup.find_worktree(context, 'feat-x')))\n"
+        )
+        shell = 'echo "$$" && cd "$0" && (cd / && "$@") && true'
+        space = ["unshare", "--pid", "--fork", "--mount-proc", *(["--map-root-user"] if os.geteuid() else [])]
+        argv = [*space, "sh", "-c", shell, str(tree.path), sys.executable, "-c", script]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        try:
+            done = subprocess.run(argv, env=env, cwd=repo.path, capture_output=True, text=True, timeout=60, check=False)
+        except FileNotFoundError:
+            pytest.skip("no unshare here")
+        if "unshare" in done.stderr:
+            pytest.skip(f"no process namespace here: {done.stderr}")
+        assert done.stdout == "1\n([], True)\n", done
+
 
 class TestLocks:
     @pytest.mark.parametrize(("why", "shown"), [("on a disk", "on a disk"), ("", "no reason given")])

@@ -19,7 +19,7 @@ from imi_monitor import host
 from imi_monitor.actions import recovery
 from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removal import inspection, safe_removal
+from imi_monitor.actions.removal import inspection, safe_removal, trash_note
 from imi_monitor.model.errors import GitError, ImiError, Refused, RegistryError
 from imi_monitor.store import claims, db, events, operations, trash, worktrees
 from tests.actions.removal_kit import act, assert_same, fingerprint, note_of, register, remove, undo
@@ -142,6 +142,28 @@ def test_the_event_names_what_was_overridden(repo: Repo, tree: Repo) -> None:
         (entry,) = trash.list_kept(context.connection)
     unforced, forced = (json.loads(one.data)["overridden"] for one in found)
     assert unforced == [] and "untracked" in forced and "untracked" in str(entry.data["overridden"])
+
+
+def test_what_changed_between_the_lookup_and_the_inspection_is_removed_as_it_is(repo: Repo, tree: Repo) -> None:
+    """A dialog looks the worktree up, and an agent commits to another branch before the inspection."""
+    with Context(str(repo.path)) as context:
+        found = targets.find_worktree(context, "feat-x")
+        tree.git("checkout", "-q", "-b", "feat/later")
+        tree.write("new.py", "x\n")
+        sha = tree.commit("later")
+        before = fingerprint(repo, tree.path)
+        trashed = safe_removal.remove_worktree(context, found, agent="me").trashed
+    assert (trashed.branch, trashed.sha) == ("feat/later", sha)
+    undo(repo)
+    assert_same(fingerprint(repo, tree.path), before)
+
+
+def test_the_note_says_when_it_was_removed(repo: Repo, tree: Repo) -> None:
+    remove(repo, "feat-x")
+    with Context(str(repo.path)) as context:
+        (entry,) = trash.list_kept(context.connection)
+    note = trash_note.read_note(str(note_of(repo, entry.id).parent))
+    assert (note.state, note.process) == ("removed", None) and note.removed_at
 
 
 class TestChangedSinceTheInspection:

@@ -30,6 +30,8 @@ _REMOVAL = (
     "actions/test_recovery.py",
     "actions/test_removal_crash.py",
     "actions/test_removal_sync.py",
+    "actions/test_trash_note.py",
+    "actions/test_trash_unlisted.py",
 )
 _TRASH = (
     "actions/test_trash.py",
