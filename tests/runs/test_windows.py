@@ -59,6 +59,11 @@ def test_its_question_is_answered_by_the_hook(world: RunWorld, tmux: RunTmux, an
     assert world.imi("answer", run, answer).code == 0
     assert world.wait(run, "idle")["asks"] == []
     assert said in window(tmux)
+    logged = [json.loads(line) for line in world.imi("logs", run, "--json").out.splitlines()]
+    assert [one["kind"] for one in logged][:3] == ["prompt", "tool_started", "waits"], logged
+    assert [(one["kind"], one["text"]) for one in logged][-2:] == [("message", "Hello."), ("completed", None)]
+    assert [one["at"] for one in logged] == sorted(one["at"] for one in logged) and logged[0]["text"] == "[[ask]]"
+    assert logged[0]["at"] < logged[-1]["at"], "each line has the time of its hook"
     late = world.imi("answer", run, "yes")
     assert late.code == 1 and "asks nothing" in late.err
 

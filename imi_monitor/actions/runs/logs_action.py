@@ -143,6 +143,7 @@ class OutputReader:
                 ) from error
         self._reader = providers.by_name(row.program).reader(row.way)
         self._position = 0
+        self._began = row.started_at or row.created_at  # the time of lines without one before the first with one
 
     def read(self) -> list[AgentEvent]:
         found: list[AgentEvent] = []
@@ -151,9 +152,9 @@ class OutputReader:
             if not end and len(data) < _SLICE:
                 break  # a line that is being written
             for line in data[: end or None].splitlines(keepends=True):
-                self._reader.add(line.rstrip(b"\n"), self._position)
+                self._reader.add(line.rstrip(b"\n"), self._position, "" if self._position else self._began)
                 self._position += len(line)
-            found += self._reader.take_events()
+            found += self._reader.take_log()
             if end and end < len(data) and len(data) < _SLICE:
                 break
         return found

@@ -78,7 +78,7 @@ class ResumeAction(Action):
         what = "begins a new session for" if fresh else "resumes the session of"
         found = run_worktree.find_existing(context, row.worktree_name, row.repo_name) if row.worktree_name else None
         files = fresh_session.uncommitted(context, found)
-        lines = [f"{what} {row.short} ({safe(row.agent_id)}), which is {row.shown_state}"]
+        lines = [f"{what} {row.short} ({safe(row.agent_id)}; {row.shown_state})"]
         return [*lines, f"{count(len(files), 'uncommitted file')}: {safe(', '.join(files[:3]))}"] if files else lines
 
     def run(self, context: Context, request: Request) -> Outcome:

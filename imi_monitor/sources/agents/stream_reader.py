@@ -80,6 +80,10 @@ class StreamReader:
         events, self.events = tuple(self.events), []
         return events
 
+    def take_log(self) -> tuple[AgentEvent, ...]:
+        """The events, and what else belongs in a log for people: some is stored from the program's own record."""
+        return self.take_events()
+
     def take_questions(self) -> tuple[tuple[Question, ...], tuple[str, ...]]:
         """(asked, closed) since the last call."""
         asked, closed = tuple(self._opened), tuple(self._closed)

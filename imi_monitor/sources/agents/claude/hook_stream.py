@@ -23,6 +23,7 @@ class ClaudeHookStream(StreamReader):
         self._reducer = reducer.HookReducer()
         self._asked: dict[str, HookRecord] = {}  # question -> its event
         self._files: dict[str, None] = {}
+        self._log: list[AgentEvent] = []
 
     def add_record(self, record: JsonObject, position: int, at: str) -> None:
         ident = fields.text(record.get("ask"), 200)
@@ -39,7 +40,9 @@ class ClaudeHookStream(StreamReader):
         call = self._reducer.call_of(made) if made.kind == kinds.ASKS else None
         self._reducer.add(made)
         self._files.update(dict.fromkeys(made.files))
-        self.events += _events(made, call)
+        found = _events(made, call)
+        self.events += found
+        self._log += found or _texts(made)
         if made.kind == kinds.ASKS and ident:
             block = {"name": payload.get("tool_name"), "input": payload.get("tool_input")}
             tool = made.tool.name if made.tool is not None else "?"
@@ -50,6 +53,15 @@ class ClaudeHookStream(StreamReader):
         for name in [name for name, one in self._asked.items() if one.name not in still]:
             del self._asked[name]
             self.close(name)
+
+    def take_events(self) -> tuple[AgentEvent, ...]:
+        self._log = []
+        return super().take_events()
+
+    def take_log(self) -> tuple[AgentEvent, ...]:
+        found = tuple(self._log)
+        self.take_events()
+        return found
 
     def _answered(self, ident: str) -> None:
         """Close the question that imi has answered: its tool may run for long before the next event."""
@@ -91,6 +103,20 @@ class ClaudeHookStream(StreamReader):
 
     def _evidence(self) -> Evidence | None:
         return next(iter(reducer.evidence_of(self._reducer)), None)
+
+
+def _texts(made: HookRecord) -> list[AgentEvent]:
+    """Prompts, last messages and ends of turns."""
+    if made.helper is not None:
+        return []
+    if made.kind == kinds.PROMPT:
+        return [AgentEvent("prompt", f"{made.name}:prompt", made.at, made.text)]
+    if made.kind == kinds.OVER:
+        said = [AgentEvent("message", f"{made.name}:message", made.at, made.text)] if made.text else []
+        return [*said, AgentEvent("completed", f"{made.name}:completed", made.at)]
+    if made.kind in (kinds.FAILED, kinds.CANCELLED):
+        return [AgentEvent(made.kind, f"{made.name}:{made.kind}", made.at, made.text)]
+    return []
 
 
 def _events(made: HookRecord, call: HookRecord | None) -> list[AgentEvent]:
