@@ -140,8 +140,13 @@ class TestRemote:
         assert outcome.data["remote_branch_deleted"] is True, outcome.warnings
         assert "feat/x" not in self.origin(cloned)
 
-    def test_only_the_remote_one(self, cloned: Repo, tree: Repo) -> None:
+    @pytest.mark.parametrize("ahead", [True, False])
+    def test_only_the_remote_one(self, cloned: Repo, tree: Repo, ahead: bool) -> None:
+        """What the local branch has beyond it needs no proof: that branch is kept."""
         merge(cloned, "merge")
+        if ahead:
+            tree.write("more.py", "x\n")
+            tree.commit("more")
         remove(cloned, "feat-x", delete_remote="origin")
         assert "feat/x" not in self.origin(cloned)
         assert cloned.git("branch", "--list", "feat/x") != ""

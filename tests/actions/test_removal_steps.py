@@ -130,7 +130,7 @@ class TestWhatIsSaid:
         assert refusal(repo).details[-1] == "this cannot be overridden"
 
 
-def test_the_event_names_what_was_overridden(repo: Repo, tree: Repo) -> None:
+def test_the_event_names_the_worktree_and_what_was_overridden(repo: Repo, tree: Repo) -> None:
     tree.write("work.py", "x\n")
     tree.commit("work")  # only a note
     remove(repo, "feat-x")
@@ -140,8 +140,17 @@ def test_the_event_names_what_was_overridden(repo: Repo, tree: Repo) -> None:
     with Context(str(repo.path)) as context:
         found = [one for one in events.list_events(context.connection) if one.type == "worktree.removed"]
         (entry,) = trash.list_kept(context.connection)
-    unforced, forced = (json.loads(one.data)["overridden"] for one in found)
-    assert unforced == [] and "untracked" in forced and "untracked" in str(entry.data["overridden"])
+    unforced, forced = (json.loads(one.data) for one in found)
+    overridden = forced["overridden"]
+    assert unforced["overridden"] == [] and "untracked" in overridden and overridden == entry.data["overridden"]
+    assert forced == {
+        "path": str(tree.path),
+        "branch": "feat/x",
+        "commit": repo.git("rev-parse", "feat/x"),
+        "how": "removed",
+        "trash_id": entry.id,
+        "overridden": overridden,
+    }
 
 
 def test_what_changed_between_the_lookup_and_the_inspection_is_removed_as_it_is(repo: Repo, tree: Repo) -> None:
@@ -253,6 +262,22 @@ class TestFailures:
             name = targets.find_worktree(context, "feat-x").repo_name
             assert claims.current(context.connection, str(name), "feat-x").agent_id == "claude-1"
 
+    def test_after_the_record_an_interrupt_undoes_nothing(self, cluster: Repo) -> None:
+        tree = cluster.worktree("feat-x")
+        before = fingerprint(cluster, tree.path)
+        act("claim", cwd=cluster.path, name="feat-x", agent="claude-1")
+        lock = cluster.path.parent / ".iMi" / "presence" / "feat-x.lock"
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        at_the_lock = at_event("os.remove", interrupt, when=lambda path, *_: str(path) == str(lock))
+        with at_the_lock as met, pytest.raises(KeyboardInterrupt):
+            remove(cluster, "feat-x", agent="claude-1")
+        assert met and not tree.path.exists() and recovered(cluster) == []
+        undo(cluster)
+        assert_same(fingerprint(cluster, tree.path), before)
+
     def test_what_cannot_be_put_back_is_left_to_the_next_command(self, repo: Repo, tree: Repo) -> None:
         tree.write("new.py", "x\n")
 
@@ -314,6 +339,16 @@ class TestFailures:
         with Context(str(repo.path)) as context:
             row = worktrees.get(context.connection, "app", "feat-x")
         assert row is not None and row.closed_how == "merged"
+
+    def test_a_row_of_another_place_stays_open(self, repo: Repo, tree: Repo) -> None:
+        """Of a worktree of the same name, which git lists no longer."""
+        with Context(str(repo.path)) as context:
+            found = targets.find_worktree(context, "feat-x")
+            register(context, repo, tree)
+            context.connection.execute("UPDATE worktrees SET path = ?", (str(tree.path.with_name("elsewhere")),))
+            safe_removal.remove_worktree(context, found, agent="me")
+            row = worktrees.get(context.connection, "app", "feat-x")
+        assert row is not None and row.active and not tree.path.exists()
 
 
 class TestKilled:
