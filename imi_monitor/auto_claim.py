@@ -124,7 +124,7 @@ def _is_over(connection: sqlite3.Connection, automatic: AutomaticClaim, agents: 
 
 
 def _candidates(live: Sequence[Agent], held: set[tuple[str, str]]) -> list[Agent]:
-    """For each worktree without owner the agent that started first."""
+    """Return the agent that started first, for each worktree without an owner."""
     chosen: dict[tuple[str, str], Agent] = {}
     for agent in sorted(live, key=lambda one: (one.facts.started_at or "~", one.id)):
         if agent.key is not None and agent.cwd is not None and (agent.key.repo, agent.key.worktree) not in held:

@@ -150,7 +150,7 @@ def _names_of(shared: SharedFiles) -> SharedNames:
 
 
 def _problem_with(result: SyncResult, new: set[tuple[str, str]]) -> str | None:
-    """Why new shared files are not linked everywhere; None if they are."""
+    """Return why new shared files are not linked everywhere; None if they are."""
     names = {name for name, _ in new}
     found = {problem: trees for problem, trees in result.problems().items() if problem[0] in names}
     if not found:

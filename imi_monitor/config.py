@@ -552,7 +552,7 @@ def _read_environment(settings: Settings) -> None:
 
 
 def _problem(key: str, value: object) -> str | None:
-    """What the value must be, if it is not."""
+    """Return what the value must be, if it is not."""
     wanted = type(KEYS[key][0])
     if type(value) is not wanted or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
         return _TYPE_NAMES[wanted]

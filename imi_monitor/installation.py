@@ -17,7 +17,7 @@ _FILES = ("__init__.py", "command_table.py", "engine.py", "store/schema.py")
 
 
 def problem() -> str | None:
-    """What became of the program files since the start; None if they are the same."""
+    """Return what became of the program files since the start; None if they are the same."""
     now = _stamps()
     if now == _AT_START:
         return None

@@ -365,7 +365,7 @@ class Action:
         return []
 
     def writing_aids(self, context: Context, request: Request) -> WritingAids | None:
-        """What a dialog offers beside the editor of a field with several lines."""
+        """Return what a dialog offers beside the editor of a field with several lines."""
         return None
 
     def suggestions(self, context: Context, name: str, *, ask: bool) -> Suggestions | None:

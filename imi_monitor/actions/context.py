@@ -161,7 +161,7 @@ class Context:
             self._followed.handle(error)
 
     def find_traces(self, real: str) -> list[RegistryTrace]:
-        """What names the registry at `real` in the repository around the caller, and in the hooks' folder."""
+        """Return what names the registry at `real` in the repository around the caller, and in the hooks' folder."""
         from imi_monitor import registry_traces
 
         folder = os.path.join(self.cwd, self._repo or "")
@@ -194,7 +194,7 @@ class Context:
         return settings
 
     def read_settings(self, repository: layout.Repository | None) -> config.Settings:
-        """The same with its problems as a list."""
+        """Return the settings like `settings_of`, but with their problems as a list instead of an error."""
         cluster = repository.cluster if repository else None
         if cluster not in self._settings:
             extra = os.path.join(cluster, ".iMi", "config.toml") if cluster else None
@@ -304,7 +304,7 @@ class Context:
         return repositories.find_name(self.connection, repository.common_dir, repository.main_path)
 
     def registration(self, repository: layout.Repository) -> RepositoryRegistration:
-        """What the registry records about the repository."""
+        """Return what the registry records about the repository."""
         from imi_monitor.store import repositories
 
         branch = layout.read_head(repository.common_dir, repository.common_dir)[0] or "main"

@@ -101,7 +101,7 @@ def read_file(repository: Repository) -> CommandsFile | None:
 
 
 def path_in(repository: Repository) -> str:
-    """Where a repository declares its commands."""
+    """Return where a repository declares its commands."""
     return os.path.join(repository.home, _FILE)
 
 

@@ -50,7 +50,7 @@ class ContextOpenAction(Action):
 
 
 def _ask(context: Context, row: ContextRow | None) -> str:
-    """What the user answers; empty for nothing, and for ctrl-c and ctrl-d."""
+    """Return the user's answer; empty for nothing, ctrl-c and ctrl-d."""
     from imi_monitor.cli import output
 
     if row is not None:

@@ -57,7 +57,7 @@ def _replaced_program() -> str | None:
 
 
 def _refused_by_system(error: BaseException) -> str | None:
-    """What the system refused; None if the error is imi's own."""
+    """Return what the system refused; None if the error is imi's own."""
     if isinstance(error, MemoryError):
         return os.strerror(errno.ENOMEM)
     if isinstance(error, ImportError):  # a shared library: the loader gives the system's reason as text only

@@ -148,7 +148,7 @@ class DemoProgram:
 
 
 class DemoScreen:
-    """The same in a window: it reads prompts from its terminal and tells its hooks what it does, as Claude's own screen."""
+    """The demo's agent in a window: it reads prompts from its terminal and reports to its hooks, like Claude's own screen."""
 
     def __init__(self, words: list[str]) -> None:
         cut = words.index("--") if "--" in words else len(words)

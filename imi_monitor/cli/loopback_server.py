@@ -134,7 +134,7 @@ class LoopbackServer:
         await self.respond(request, reader, writer)
 
     def _refusal(self, request: HttpRequest) -> RouteAnswer | None:
-        """Why the request is not answered; the token is compared last, so that a foreign page learns nothing of it."""
+        """Return the refusal, or None. The token is compared last, so that a foreign page learns nothing about it."""
         own = self.origins
         if f"http://{request.headers.get('host', '').lower()}" not in own:
             return failure(403, f"use {own[0]}: this host is not served")

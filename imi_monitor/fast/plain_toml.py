@@ -18,7 +18,7 @@ _LONGEST_NUMBER = 15  # signs; a longer one is no setting
 
 
 def parse(text: str) -> Table | None:
-    """The same tables as `tomllib.loads`; None if only that can tell."""
+    """Return the tables that `tomllib.loads` would; None if the text needs the full parser."""
     root: Table = {}
     table = root
     for line in text.split("\n"):

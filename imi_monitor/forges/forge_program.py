@@ -117,7 +117,7 @@ def _failure(program: str, host: str, done: FinishedProcess) -> ForgeUnavailable
 
 
 def failure(program: str, host: str, message: str, status: int = 1) -> ForgeUnavailable:
-    """What a message of the program or of the forge means."""
+    """Return what a message of the program or of the forge means."""
     folded = message.casefold()
     code = next((code for code, marks in _MEANINGS if any(mark in folded for mark in marks)), FAILED)
     if code == LOGIN or status == _NOT_LOGGED_IN:

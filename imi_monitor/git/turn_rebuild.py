@@ -65,7 +65,7 @@ class Rebuild:
         self._set_entries(entries)
 
     def _recorded(self) -> dict[str, bytes | None]:
-        """What the agent recorded of files that git would show, by their path in the worktree."""
+        """Return what the agent recorded of files that git would show, by their path in the worktree."""
         root, inside = os.path.realpath(self.git.work_tree or ""), dict[str, bytes | None]()
         for path, content in self.files.before.items():
             name = os.path.relpath(path, root)
@@ -144,7 +144,7 @@ def commit_at(git: Git, moment: float) -> str | None:
 
 
 def _folder_changed(folder: str) -> float:
-    """When the folder, or the nearest one above it that exists, changed last."""
+    """Return when the folder, or the nearest one above it that exists, changed last."""
     while True:
         try:
             info = os.stat(folder)

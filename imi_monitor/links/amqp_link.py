@@ -177,7 +177,7 @@ def fault_of(error: Exception) -> str:
 
 
 def _tls_fault_of(error: Exception) -> str | None:
-    """What is wrong with the encryption, if that is the cause; aiormq raises an error of its own from it."""
+    """Return what is wrong with the encryption, if that is the cause; aiormq raises an error of its own from it."""
     import ssl
 
     cause = error.__cause__ if isinstance(error.__cause__, Exception) else error

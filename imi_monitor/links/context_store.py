@@ -89,7 +89,7 @@ class ContextStore:
         await self._link.script(_PUT_TEXT, [key], [_MARK_SECONDS, "1"])
 
     async def list_entries(self) -> list[StoredEntry]:
-        """What all programs keep about terminals and sessions there, as far as it is known how to read it."""
+        """Return what all programs keep about terminals and sessions there, as far as it is known how to read it."""
         found: list[StoredEntry] = []
         for pattern, kind in PATTERNS:
             wanted = f"{self._prefix}{pattern}" if kind == "imi" else pattern

@@ -23,7 +23,7 @@ class TeamKeys:
         return f"{self.prefix}:fed:{ident}"
 
     def reservation(self, kind: str, name: str) -> str:
-        """Which home has something that only one may have."""
+        """Return which home has something that only one may have."""
         return f"{self.prefix}:rsv:{kind}:{name}"
 
     def home(self, ident: str) -> str:
@@ -33,7 +33,7 @@ class TeamKeys:
         return f"{self.prefix}:asks:{ident}"
 
     def reserved(self, kind: str, name: str) -> str:
-        """Who has reserved a branch or task by `imi reserve`."""
+        """Return who has reserved a branch or task by `imi reserve`."""
         return f"{self.prefix}:reserved:{kind}:{name}"
 
     def reserved_epoch(self, kind: str, name: str) -> str:

@@ -180,7 +180,7 @@ class RedisLink:
         return found
 
     async def seconds_left(self, key: str) -> int | None:
-        """How long the key lives; None without an end."""
+        """Return how long the key lives; None without an end."""
         left = int(await _cancellable(self._client.ttl(key)))
         return left if left >= 0 else None
 

@@ -36,7 +36,7 @@ def has_session(agent: Agent) -> bool:
 
 
 def name_key(agent: Agent, *, process: bool = False) -> str:
-    """What a name is given to: the session, or the process while it has none (`process`: in any case)."""
+    """Return the key of an agent's name: the session, or the process while it has none (`process`: in any case)."""
     if agent.session is not None and not process:
         return agent.id
     return f"{agent.cli}:pid:{agent.pid}@{agent.pid_started}"

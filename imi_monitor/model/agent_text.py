@@ -73,7 +73,7 @@ def _activity(agent: Agent, limit: int) -> str:
 
 
 def not_started(name: str, cli: str = "", *, asked: bool = False) -> str:
-    """Why imi does nothing with an agent that it did not start; `asked`: why it gives its question no answer."""
+    """Return why imi does nothing with an agent that it did not start; `asked`: why it gives its question no answer."""
     if asked:
         why = _NO_ANSWER.get(cli, "its program takes no answers from outside")
         return f"enter goes to its own screen: imi did not start {safe(name, 60)}, and {why}"

@@ -112,7 +112,7 @@ def _moment(value: object) -> str | None:
 
 
 def prompt_in(texts: Mapping[str, str]) -> str | None:
-    """What the run was asked, from its mission or manifest; a torn file says nothing."""
+    """Return what the run was asked, from its mission or manifest; a torn file says nothing."""
     for text in texts.values():
         try:
             found = json.loads(text)

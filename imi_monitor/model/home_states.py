@@ -126,7 +126,7 @@ class HomeStates:
         return known[2]
 
     def _last_sign(self, home: HomeDescription, state: str, age: int | None) -> str | None:
-        """When a home that is not online gave its last sign of life, by the clock here.
+        """Return when a home that is not online gave its last sign of life, by the clock here.
 
         Before this process only the home's own word is known, which is that of its last change.
         """

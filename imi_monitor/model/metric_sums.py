@@ -64,7 +64,7 @@ def week_of(one: EndedSession) -> str:
 
 
 def with_gaps(sums: Sequence[MetricSum], step: int, last: str) -> list[MetricSum]:
-    """The same with empty sums for the days or weeks (`step` days) between the first and `last` in which nothing ended."""
+    """Return the sums, with empty ones for days or weeks (`step` days) up to `last` in which nothing ended."""
     known = {one.key: one for one in sums if one.key != "?"}
     if not known:
         return list(sums)

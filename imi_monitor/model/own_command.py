@@ -25,7 +25,7 @@ class OwnCommand:
 
     @property
     def word(self) -> str:
-        """Its name among the dashboard's commands."""
+        """Return the command's name among the dashboard's commands."""
         return f"{OWN_PREFIX}{self.name}"
 
 

@@ -49,7 +49,7 @@ def of_model(prices: Mapping[str, str], model: str | None) -> Price | None:
 
 
 def cost(facts: SessionFacts, prices: Mapping[str, str]) -> float | None:
-    """What a session has cost in dollars: as its program reports it, else by the prices; None: unknown."""
+    """Return what a session has cost in dollars: as its program reports it, else by the prices; None: unknown."""
     if facts.cost_usd is not None:
         return facts.cost_usd
     price = of_model(prices, facts.model)

@@ -171,7 +171,7 @@ def _joined(body: list[_MarkdownLine]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without the signs of emphasis, code and links."""
+    """Return the text without the signs of emphasis, code and links."""
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "").replace("`", "").strip()
 
 

@@ -39,7 +39,7 @@ class PullRequestMention:
 
     @property
     def called(self) -> str:
-        """Its name in a sentence: `pull request 12`, `merge request 7` or `alice:fix`."""
+        """The name of the pull request in a sentence: `pull request 12`, `merge request 7` or `alice:fix`."""
         if self.number is None:
             return f"{self.owner}:{safe(self.branch or '')}"
         return f"{'merge' if self.kind == MERGE else 'pull'} request {self.number}"

@@ -56,7 +56,7 @@ class PullRequestList:
         return self.find_branch(branch, head, own) if branch is not None else None
 
     def origin(self, now: datetime) -> str:
-        """Where the list is from: `12 open pull requests from gh, 40s ago; offline since 14:02: …`."""
+        """Return where the list is from: `12 open pull requests from gh, 40s ago; offline since 14:02: …`."""
         parts = []
         if self.read_at is not None:
             shown = len(self.open_ones)

@@ -51,7 +51,7 @@ def named(name: str) -> Role:
 
 
 def instructions(name: str | None) -> str:
-    """What an agent in a contained workspace is told before its first prompt."""
+    """Return what an agent in a contained workspace is told before its first prompt."""
     return f"{_PLACE} {named(name).told}" if name else _PLACE
 
 

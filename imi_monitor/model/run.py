@@ -135,12 +135,12 @@ class Run:
 
 
 def began_anew(why: str | None) -> str:
-    """What is reported of a new session in place of one that its program did not resume."""
+    """Return what is reported of a new session in place of one that its program did not resume."""
     return f"its session could not be resumed ({why}): a new one begins with what the last checkpoint says"
 
 
 def workspace_name(repo: str, name: str) -> str:
-    """What a worktree, a contained workspace or a run folder is called: `feat-x`, `default`, `run 1b2c3d4e`."""
+    """Return what a worktree, a contained workspace or a run folder is called: `feat-x`, `default`, `run 1b2c3d4e`."""
     return f"run {name}" if repo == RUNS_HOME else name
 
 

@@ -101,7 +101,7 @@ def _is_word(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """It has a digit among letters, or changes its case often; no path, date, version or chain of words."""
+    """Return whether the text looks random: digits among letters or many changes of case; no path, date or chain of words."""
     if len(value) < 8:
         return False
     digits = sum(map(str.isdigit, value))

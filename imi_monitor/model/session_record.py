@@ -89,7 +89,7 @@ class SessionState:
     cli: str
     state: str
     since: str
-    detail: str | None  # of this state: what it waits for, why it failed
+    detail: str | None  # what the agent waits for, or why it failed
     ended: bool
     gone: bool  # its process is gone without a recorded end
     ended_at: str | None

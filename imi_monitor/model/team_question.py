@@ -160,7 +160,7 @@ def read_answer(text: str) -> HomeAnswer | None:
 
 
 def agent_problem(agent: str) -> str | None:
-    """What is wrong with the name of an agent that asks another home."""
+    """Return what is wrong with the name of an agent that asks another home."""
     return f"is longer than {_MOST_AGENT} characters" if len(agent) > _MOST_AGENT else None
 
 

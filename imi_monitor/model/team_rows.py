@@ -67,7 +67,7 @@ class TeamRows:
         )
 
     def _collisions(self, trees: Sequence[Worktree]) -> tuple[Collision, ...]:
-        """Those between machines; found anew only when a branch or the names of changed files are others."""
+        """Return the collisions between machines; computed again only when a branch or the set of changed files has changed."""
         known, self._shared = self._shared, {}
         for tree in trees:
             before = known.get(id(tree))
@@ -115,7 +115,7 @@ def home_of_agent(homes: Iterable[HomeState], agent: Agent) -> HomeState | None:
 
 
 def _names(snapshot: Snapshot, homes: Sequence[HomeState]) -> dict[str, str]:
-    """What each repository is called here, by its identity."""
+    """Return what each repository is called here, by its identity."""
     identities = {tree.key.repo for home in homes for tree in home.worktrees}
     identities |= {agent.key.repo for home in homes for agent in home.agents if agent.key is not None}
     identities |= {one.repo for one in snapshot.team_events if one.repo is not None}

@@ -95,7 +95,7 @@ def last_part(folder: str) -> str:
 
 
 def kept_command(line: str, keep: bool) -> str:
-    """What is stored of a command line: redacted and cut; empty when command lines are not kept."""
+    """Return what is stored of a command line: redacted and cut; empty when command lines are not kept."""
     return redact(line.strip())[:_MOST_COMMAND] if keep else ""
 
 

@@ -31,7 +31,7 @@ def is_shown(one: Run, now: datetime) -> bool:
 
 
 def newest(found: Sequence[Run], now: datetime) -> tuple[Run, ...]:
-    """Those that are shown, the newest first; of two with one id the newest."""
+    """Return the runs to show, newest first; of two with the same id only the newer one."""
     shown: dict[str, Run] = {}
     for one in sorted(found, key=lambda one: (one.since or "", one.id), reverse=True):
         if is_shown(one, now):

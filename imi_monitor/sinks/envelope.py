@@ -112,7 +112,7 @@ def bloodbank_envelope(one: OutgoingEvent, level: str) -> dict[str, object]:
 
 
 def source_of(one: OutgoingEvent) -> str:
-    """Where the event is from: with its sequence it is unique."""
+    """Return where the event is from: with its sequence it is unique."""
     return f"//{quote(_text(one.event.host), safe='')}/imi/{quote(one.registry, safe='')}"
 
 

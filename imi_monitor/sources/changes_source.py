@@ -261,7 +261,7 @@ def make_source(context: SourceContext) -> ChangesSource:
 
 
 def list_inside(folder: str, sorted_paths: Sequence[str]) -> Sequence[str]:
-    """Those of the paths that begin with the folder and a separator; in a sorted list they are neighbours."""
+    """Return the paths below the folder; in a sorted list they are neighbours."""
     begin, end = folder + os.sep, folder + chr(ord(os.sep) + 1)
     return sorted_paths[bisect_left(sorted_paths, begin) : bisect_left(sorted_paths, end)]
 

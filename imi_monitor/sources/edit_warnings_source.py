@@ -94,7 +94,7 @@ class EditWarningsSource(Source):
         self._confirmed_at = time.monotonic() if due else self._confirmed_at
 
     def _read_basis(self) -> object:
-        """What the texts are made of: agents that work change all the time, what they write seldom."""
+        """Return only what the warnings depend on: agents change often, the files they write seldom."""
         agents = [
             (one.key, one.truth.ended, one.name, one.session, one.cwd, what_it_writes(one)) for one in self._agents
         ]

@@ -116,7 +116,7 @@ class RegistryChanged:
 
 @dataclass(frozen=True, slots=True)
 class SinkStateChanged:
-    """This process has recorded another problem of a sink, or none any more: own writes are no change of the registry."""
+    """This process recorded a new or ended problem of a sink. Needed because own writes are no change of the registry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,8 @@ class RegistryTiming:
 
     tick: float = 1.0
     at_least_every: float = 10.0  # even if its files did not change
-    unsettled: float = (
-        10.0  # after a write, in which every tick queries: a commit is visible only after the disk's sync
-    )
+    # seconds after a write in which every tick queries: a commit is visible only after the disk's sync
+    unsettled: float = 10.0
     visible_retry: float = 0.01  # until a written commit that is not visible yet is looked for again; doubles each time
     visible_within: float = 0.1  # after a write; later the tick finds it
 
@@ -84,7 +83,7 @@ class RegistrySource(Source):
         return self._read_stamps() != self._stamps
 
     def _read_stamps(self) -> object:
-        """None while the next change might give the same stamps."""
+        """Return the time stamps; None while the next change might give the same ones."""
         settled = settled_stamps(self._files, self._timing.unsettled)
         return settled and (settled, registry_file.stamp(self._database, os.path.realpath(self._database)))
 

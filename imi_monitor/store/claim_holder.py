@@ -94,7 +94,7 @@ def proves_session(claim: Claim, caller: Caller) -> bool:
 
 
 def shown_session(claim: Claim) -> str | None:
-    """What `--session` takes to prove the session of this claim; None when it is unknown."""
+    """Return what `--session` takes to prove the session of this claim; None when it is unknown."""
     marks = _marks(claim)
     if _GIVEN in marks:
         return marks[_GIVEN]
@@ -121,7 +121,7 @@ def renewed_session(claim: Claim, caller: Caller) -> str | None:
 
 
 def _same_session(claim: Claim, caller: Caller) -> bool | None:
-    """By the strongest mark that both have; None: unknown, or the session that claimed is over."""
+    """Compare the sessions by the strongest mark that both have; None if unknown, or if the claiming session is over."""
     stored = _marks(claim)
     if not stored:
         return None

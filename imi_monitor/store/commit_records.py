@@ -38,7 +38,7 @@ def find_position(connection: sqlite3.Connection, repo_name: str, worktree_name:
 
 
 def known_since(connection: sqlite3.Connection, repo_name: str, worktree_name: str) -> str | None:
-    """When the registry got this worktree; None for one that it does not have."""
+    """Return when the registry got this worktree; None for one that it does not have."""
     row = connection.execute(
         "SELECT created_at FROM worktrees WHERE repo_name = ? AND worktree_name = ?", (repo_name, worktree_name)
     ).fetchone()

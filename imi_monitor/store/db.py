@@ -314,7 +314,7 @@ def _close_to_others(path: str, real: str) -> tuple[str, ...]:
 
 
 def notes(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """What was changed when it was opened to keep other users out."""
+    """Return what was changed when it was opened to keep other users out."""
     return connection.notes if isinstance(connection, RegistryConnection) else ()
 
 

@@ -125,14 +125,14 @@ def is_about_file(error: RegistryError) -> bool:
 
 
 def _read_stamp(connection: Connection) -> object:
-    """None unless the connection is to the file that is there now."""
+    """Return the stamp; None unless the connection is to the file that is there now."""
     if isinstance(connection, db.RegistryConnection) and db.is_current(connection):
         return registry_file.stamp(connection.named, connection.path)
     return None
 
 
 def _read_written(connection: Connection) -> object:
-    """When the file itself was written last, and its size; None if it is empty or gone."""
+    """Return when the file itself was written last, and its size; None if it is empty or gone."""
     try:
         info = os.stat(connection.named if isinstance(connection, db.RegistryConnection) else "")
     except OSError:

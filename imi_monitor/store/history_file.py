@@ -142,7 +142,7 @@ def append(connection: sqlite3.Connection, entries: Sequence[HistoryEntry], regi
 
 
 def position(connection: sqlite3.Connection, registry: str, feed: str) -> int:
-    """How far this feed of that registry is archived; 0 if nothing is."""
+    """Return how far this feed of that registry is archived; 0 if nothing is."""
     row = connection.execute("SELECT seq FROM cursors WHERE registry = ? AND feed = ?", (registry, feed)).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -177,7 +177,7 @@ def forget(connection: sqlite3.Connection, ident: str) -> int:
 
 
 def count(connection: sqlite3.Connection) -> int:
-    """How many entries there are."""
+    """Return how many entries there are."""
     return position(connection, "", _TOTAL)
 
 
@@ -205,7 +205,7 @@ def labels_of(one: HistoryEntry) -> str:
 
 
 def history_error(error: Exception, path: str) -> HistoryError:
-    """What is wrong with which file, and what to do."""
+    """Return what is wrong with which file, and what to do."""
     text = str(error)
     shown = safe(path)
     from imi_monitor.store import registry_file

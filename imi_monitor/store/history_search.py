@@ -132,7 +132,7 @@ def _type_label(pattern: str) -> str:
 
 
 def _scan(query: HistoryQuery, where: list[str], values: list[object]) -> None:
-    """The same without an index."""
+    """Search without an index: scan all entries."""
     for word in query.words:
         where.append("e.words LIKE ? ESCAPE '!'")
         values.append("%" + word.replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%")

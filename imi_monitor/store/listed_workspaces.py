@@ -16,7 +16,7 @@ _WORKSPACE = "json_extract(launch, '$.contained.path')"
 
 
 def list_workspaces(connection: sqlite3.Connection) -> list[ListedWorktree]:
-    """Those of this machine: the contained ones by name, then the run folders, the newest first."""
+    """Return this machine's workspaces: the contained ones by name, then the run folders, newest first."""
     here = host.hostname()
     contained = connection.execute(
         f"SELECT name, path, (SELECT {LEVEL} FROM runs WHERE {OPEN_HERE} AND {_WORKSPACE} = path ORDER BY seq DESC LIMIT 1)"

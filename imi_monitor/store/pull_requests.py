@@ -36,7 +36,7 @@ def has_lists(connection: sqlite3.Connection) -> bool:
 
 
 def read_stamp(connection: sqlite3.Connection, project: str) -> object:
-    """What changes with each change of the list: cheaper to read than the list."""
+    """Return what changes with each change of the list: cheaper to read than the list."""
     return connection.execute(
         "SELECT read_at, problem, problem_since FROM forges WHERE project = ?", (project,)
     ).fetchone()

@@ -62,7 +62,7 @@ class CheckedFile:
 
 
 def identify(path: str, real: str) -> FileIdentity | None:
-    """What stays the same while the file, its log and its index are the ones that are open; None: it is gone or emptied.
+    """Return the identity of the file, its log and its index, equal while they are the open ones; None: gone or emptied.
 
     No other file gets the inode of one that is open.
     """
@@ -83,7 +83,7 @@ def is_at(path: str, identity: FileIdentity | None) -> bool:
 
 
 def stamp(path: str, real: str) -> FileStamp | None:
-    """What stays the same unless another opening may end differently; None if there is no file.
+    """Return what stays the same unless another opening may end differently; None if there is no file.
 
     The log grows with each commit, the file itself changes only when a checkpoint, or another program, writes into it.
     The stamp of a file that was just written changes once more: another write may leave the same times.

@@ -41,7 +41,7 @@ def registry_id(connection: sqlite3.Connection) -> str | None:
 
 
 def generation(connection: sqlite3.Connection) -> int:
-    """How often a copy was restored into the registry, counted from 1; 0 for one without an identity."""
+    """Return how often a copy was restored into the registry, counted from 1; 0 for one without an identity."""
     found = _read(connection)
     return 0 if found is None else found[1]
 

@@ -45,7 +45,7 @@ class RemoteClaimRow(Row):
 
     @property
     def seconds_left(self) -> float:
-        """For how long it is certain, by this machine's clock; 0 after a restart."""
+        """Return how long the claim is certain, by this machine's clock; 0 after a restart."""
         if self.ended is not None or host.is_other_boot(self.boot) is not False:
             return 0.0
         return max(0.0, self.good_until - host.uptime())
@@ -90,7 +90,7 @@ def extend(connection: sqlite3.Connection, claim: RemoteClaimRow, good_until: fl
 
 
 def end(connection: sqlite3.Connection, claim: RemoteClaimRow, how: str) -> bool:
-    """It is over: `released`, `lost` (its home says so) or `silent` (its home did not renew it); False if it was before."""
+    """End the claim: `released`, `lost` (its home says so) or `silent` (not renewed); False if it had ended already."""
     changed = connection.execute(
         f"UPDATE remote_claims SET ended = ?, ended_at = ? {_KEY} AND epoch = ? AND ended IS NULL",
         (how, times.stamp(), *claim.key, claim.epoch),

@@ -83,12 +83,12 @@ def _recorded(connection: sqlite3.Connection, one: RunRow, *, whole_session: boo
 
 
 def of_run(connection: sqlite3.Connection, seq: int) -> Usage:
-    """What a run has used on all days."""
+    """Return the usage of a run, summed over all days."""
     return _sum(connection.execute(f"{_SUMS} WHERE run = ?", (seq,)).fetchone())
 
 
 def of_day(connection: sqlite3.Connection, day: str) -> Usage:
-    """What the runs of this machine have used on a day."""
+    """Return the usage of this machine's runs on one day."""
     row = connection.execute(
         f"{_SUMS} JOIN runs ON runs.seq = run_usage.run WHERE day = ? AND runs.host = ?", (day, host.hostname())
     ).fetchone()

@@ -192,7 +192,7 @@ def list_ended_here(connection: sqlite3.Connection) -> list[RunRow]:
 
 
 def count_of_task(connection: sqlite3.Connection, task: str) -> int:
-    """How many runs were started for the task, on any machine."""
+    """Return how many runs were started for the task, on any machine."""
     row = connection.execute("SELECT count(*) FROM runs WHERE json_extract(launch, '$.task') = ?", (task,)).fetchone()
     return int(row[0])
 

@@ -222,7 +222,7 @@ def _end(connection: sqlite3.Connection, row: _RecordedSession, now: SessionStat
 
 
 def _of_run(now: SessionState, *names: str) -> dict[str, object]:
-    """What the session's run says, of an agent that imi started."""
+    """Return the columns that come from the session's run, for an agent that imi started."""
     return {name: now.metadata[name] for name in names if name in now.metadata}
 
 

@@ -139,7 +139,7 @@ def find_by_prefix(connection: sqlite3.Connection, prefix: str, most: int = 10) 
 
 
 def shortest_ids(connection: sqlite3.Connection, wanted: Iterable[SessionRow], least: int = 8) -> dict[int, str]:
-    """By `seq`: the beginning of each session's own id that no other recorded session has; an id may begin with a time."""
+    """Return, by `seq`, the part of each session's id that no other recorded session has; an id may begin with a time."""
     ids = sorted(
         {str(row[0]).partition(":")[2] or str(row[0]) for row in connection.execute("SELECT id FROM sessions")}
     )
@@ -152,7 +152,7 @@ def shortest_ids(connection: sqlite3.Connection, wanted: Iterable[SessionRow], l
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return how many characters both begin with."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
 

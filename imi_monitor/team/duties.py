@@ -240,7 +240,7 @@ def make_source(context: SourceContext) -> TeamDuties | None:
 
 
 def _file_identity(database: str) -> str:
-    """What a copy of the registry has not: the file itself, on this boot of this machine."""
+    """Return an identity that a copy of the registry does not have: its file on this boot of this machine."""
     info = os.stat(os.path.realpath(database))
     return hashlib.sha256(f"{host.boot()}/{info.st_dev}/{info.st_ino}".encode()).hexdigest()[:24]
 

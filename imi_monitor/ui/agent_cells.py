@@ -52,7 +52,7 @@ _MAX_TEXT = 300  # characters
 
 
 def no_agents_text(snapshot: Snapshot) -> str:
-    """Why no agents are shown."""
+    """Return why no agents are shown."""
     return "no agent is seen" if snapshot.sees_agents else NOT_LOOKED_FOR
 
 
@@ -121,7 +121,7 @@ def _activity(agent: Agent, *, short: bool) -> Content:
 
 
 def waits_for(agent: Agent) -> str:
-    """What an agent asks for, the tool call first: rows are cut at their end."""
+    """Return what an agent asks for, the tool call first: rows are cut at their end."""
     return agent_text.waits_for(agent.truth, tool_first=True) or "something"
 
 

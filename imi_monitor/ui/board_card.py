@@ -57,7 +57,7 @@ def _wrapped(item: Item, width: int, most: int) -> list[str]:
 
 
 def _work(item: Item, agent: Agent | None, now: datetime) -> Content:
-    """What stops it, or who works on it and what that agent does."""
+    """Return what blocks the item, or its agent and what that agent does."""
     if item["error"] and item["status"] in _REASON:
         return Content.styled(safe(item["error"], 200), _REASON[item["status"]])
     if agent is not None and item["status"] == board.IN_PROGRESS:

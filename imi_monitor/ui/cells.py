@@ -68,7 +68,7 @@ def fixed(value: str, width: int, style: str = "", *, right: bool = False) -> Co
 
 @lru_cache(2048)
 def fixed_name(value: str, width: int, style: str = "") -> Content:
-    """The same for names: what is cut is cut from their middle, because names differ at both ends."""
+    """Return a name in exactly `width` cells, cut in its middle, because names differ at both ends."""
     shown = columns.pad(columns.clip_middle(value, width), width)
     return Content.styled(shown, style) if style else Content(shown)
 

@@ -177,12 +177,12 @@ def watched_run(tree: Worktree) -> Run | None:
 
 
 def reason_watched(run: Run) -> str:
-    """Why nothing can be done to a run of another program."""
+    """Return why nothing can be done to a run of another program."""
     return f"{safe(run.short, 60)} is a run of {safe(str(run.origin), 40)}: imi watches it and changes nothing there"
 
 
 def reason_against_agent(facts: SnapshotFacts | None, agent: Agent) -> str:
-    """Why a command about this agent cannot run; empty when it can."""
+    """Return why a command about this agent cannot run; empty when it can."""
     home = facts.home_of_agent(agent) if facts is not None else None
     return f"{safe(agent.name, 60)} works on {safe(home.label)}: this can only be done there" if home else ""
 

@@ -60,7 +60,7 @@ class DiffRows:
             self.rows.append(DiffRow(END, max(0, len(diff.files) - 1)))
 
     def _places(self) -> NotePlaces:
-        """Where each note stands; one whose line is gone stands at the heading of its file."""
+        """Return where each note stands; one whose line is gone stands at the heading of its file."""
         found: NotePlaces = {}
         paths = {storable(file.path): index for index, file in enumerate(self.diff.files)}
         for index, note in enumerate(self.notes):

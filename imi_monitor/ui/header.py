@@ -69,7 +69,7 @@ def _left(facts: SnapshotFacts | None, room: int) -> Content:
 
 
 def _why_nothing(facts: SnapshotFacts | None) -> str:
-    """Why no repository is shown: not read yet, not readable, or without a worktree."""
+    """Return why no repository is shown: not read yet, not readable, or without a worktree."""
     if facts is not None and facts.snapshot.has_read("worktrees"):
         return "no worktree yet"
     return "looking…" if facts is None or not troubles(facts) else "nothing can be read"

@@ -41,7 +41,7 @@ NAVIGATION = (
 
 
 def palette_menu(commands: Sequence[Command], why: ReasonAgainst, view: Sequence[ViewKey] = ()) -> Menu:
-    """What the open view does, then all commands, those that can run now first."""
+    """Return what the open view does, then all commands, those that can run now first."""
     entries = [_entry(command, why, view) for command in _besides(commands, view) if command.word != "palette"]
     own = [_view_entry(one) for one in view if one.group != MOVEMENT]
     return Menu("Commands", [*own, *sorted(entries, key=lambda entry: bool(entry.why_not))])
@@ -66,7 +66,7 @@ def keys_menu(commands: Sequence[Command], why: ReasonAgainst, view: Sequence[Vi
 
 
 def _legend() -> list[MenuEntry]:
-    """What the signs of a row mean: its agent's state, else its type; before the owner the wall."""
+    """Return what the signs of a row mean: its agent's state, else its type; before the owner the wall."""
     signs = [(sign, word, MEANINGS.get(word, "")) for word, (sign, _) in agent_cells.SIGNS.items()]
     signs += [
         (sign, word, _KINDS.get(word, f"a worktree of the type {word}")) for word, sign in cells.TYPE_GLYPHS.items()
@@ -182,7 +182,7 @@ class OpenWay:
 
 
 def open_ways(tree: Worktree, around: str) -> dict[str, OpenWay]:
-    """What a worktree can be opened with; `around` is the multiplexer around the dashboard, or empty."""
+    """Return what a worktree can be opened with; `around` is the multiplexer around the dashboard, or empty."""
     place = _PLACES.get(around, "this terminal, until it ends")
     found = {}
     if around:

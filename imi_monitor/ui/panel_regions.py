@@ -105,7 +105,7 @@ def _lines_of(column: Sequence[PanelPlace], width: int) -> int:
 
 
 def _heights(column: Sequence[PanelPlace], width: int, room: int) -> list[int]:
-    """What each panel needs, and the rest for those that have more, else for the last one.
+    """Return what each panel needs, and the rest for those that have more, else for the last one.
 
     In too little room the list comes first, and the others share alike.
     """

@@ -72,7 +72,7 @@ class Preload(Generic[T]):
 
 
 def answer(encoded: str) -> None:
-    """In the subprocess: run the function, write the result to stdout, and exit without cleaning up."""
+    """Run the function (in the subprocess), write the result to stdout, and exit without cleaning up."""
     module, function, args = _pickle.loads(bytes.fromhex(encoded))
     made = getattr(__import__(module, fromlist=[function]), function)(*args)
     with os.fdopen(1, "wb") as file:

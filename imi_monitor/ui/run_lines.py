@@ -20,7 +20,7 @@ _WAYS = {"task": "without a terminal", "window": "in a window"}
 
 
 def head(one: Run, room: int) -> list[Content]:
-    """Its agent and state, how it may act, and what it was to do."""
+    """Return the first lines about a run: agent, state, program, mode, wall and prompt."""
     style = SIGNS.get(one.word, ("", MUTED))[1]
     state = one.word if one.place is None else f"{one.word}, place {one.place}"
     who = Content.styled(safe(one.agent, 60), "bold").append(Content("  ")).append(Content.styled(state, style))
@@ -42,7 +42,7 @@ def head(one: Run, room: int) -> list[Content]:
 
 
 def _wall(one: Run) -> list[Content]:
-    """Its wall, and what goes where when it is completed, or waits for a person."""
+    """Return the lines about the wall, and about deliveries at the end or that wait for a person."""
     lines = [Content.styled(f"behind a wall: {one.wall}", MUTED)] if one.wall else []
     if one.workspace is not None and one.wall is None:
         lines.append(Content.styled("⚠ not contained: it has no wall", "$warning bold"))

@@ -130,7 +130,7 @@ class SnapshotFacts:
         return (tree.key.host if self.home_of(tree) else self.own_label) if self.host_width else ""
 
     def at(self, now: datetime) -> SnapshotFacts:
-        """The same snapshot at a later moment; facts that do not depend on time are kept."""
+        """Return the facts of the same snapshot at a later moment; facts that do not depend on time are kept."""
         later = SnapshotFacts(self.snapshot, now, self.me)
         for name in _TIMELESS:
             if name in self.__dict__:
@@ -159,13 +159,13 @@ class SnapshotFacts:
         return self._busy_seconds(tree) > 0
 
     def _busy_seconds(self, tree: Worktree) -> float:
-        """For how many more seconds the worktree is busy if no file changes."""
+        """Return for how many more seconds the worktree is busy if no file changes."""
         changed = parse_time(tree.last_change.at) if tree.last_change else None
         return 0.0 if changed is None else BUSY_SECONDS - (self.now - changed).total_seconds()
 
     @cached_property
     def busy_ends(self) -> list[float]:
-        """For each busy worktree, in how many seconds it stops being busy."""
+        """Return for each busy worktree in how many seconds it stops being busy."""
         return [left for left in map(self._busy_seconds, self.snapshot.worktrees) if left > 0]
 
     def needs_attention(self, tree: Worktree) -> bool:

@@ -43,7 +43,7 @@ class WorktreeRowData(NamedTuple):
 
 
 def measured(facts: SnapshotFacts, tree: Worktree, measure: str) -> str:
-    """What the column of this measure shows for a worktree; empty without one."""
+    """Return what the column of this measure shows for a worktree; empty without one."""
     if not measure or tree.missing:
         return ""
     if measure == "disk":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.items import ItemRow
 
 ITEM = Argument("id", "the item, as `imi item list` shows it: item-12, 12, or its id in another system")
-BATCH = Option("batch", "only of this batch: the file the items are from", value="FILE")
+BATCH = Option("batch", "only items of this batch (the name of the file they are from)", value="FILE")
 TEAM = Option("team", "only of this team", value="TEAM")
 COLUMNS = (
     Column("Item"),

@@ -101,7 +101,7 @@ def start(context: Context, item: ItemRow, asked: Request) -> Outcome:
 
 
 def prompt_of(item: ItemRow) -> str:
-    """What the agent is to do, and where it stands."""
+    """Return what the agent is to do, and where it stands."""
     parts = [item.title]
     if item.text:
         parts.append(item.text)

@@ -120,7 +120,7 @@ def read(folder: str) -> WatchedWorkspace:
 
 
 def state_folder(folder: str) -> str:
-    """Where the state files of a watched folder are: itself, or below it."""
+    """Return where the state files of a watched folder are: itself, or below it."""
     return folder if os.path.basename(folder) == state_file.FOLDER else os.path.join(folder, state_file.FOLDER)
 
 

@@ -97,7 +97,7 @@ class LogTail:
         return [line.rstrip(b"\r").decode("utf-8", "replace") for line in lines]
 
     def unfinished(self) -> str:
-        """What stands behind the last line end."""
+        """Return the text after the last line end."""
         return self._rest.decode("utf-8", "replace")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def of_claim(context: Context, found: Target, wanted: ClaimRequest) -> list[str]:
-    """How the claim would be granted, for how long, and what is uncommitted in the worktree."""
+    """Return how the claim would be granted, for how long, and what is uncommitted in the worktree."""
     claim = ownership.claim_of(context, found)
     lines = [f"{safe(wanted.agent)} will hold {safe(found.name)} exclusively", *_earlier_claim(claim, wanted)]
     if wanted.ttl:

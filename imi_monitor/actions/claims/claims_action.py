@@ -185,7 +185,7 @@ def _ending(grant: ClaimGrant, by_epoch: dict[tuple[str, str, int], ClaimGrant])
 
 
 def end_text(ended: str, taken_by: str | None) -> str:
-    """How a claim ended, and by whose act."""
+    """Return how a claim ended, and by whose act."""
     by = "imi" if (taken_by or "").startswith(names.OURS) else safe(taken_by or "another", 40)
     words = _ENDINGS.get(ended, safe(ended, 40))
     return words.format(by=by, by_another=f" by {by}" if taken_by else "")

@@ -214,7 +214,7 @@ def death(claim: Claim) -> str:
 
 
 def _loss(context: Context, claim: Claim | None, agent: str, epoch: int | None) -> str | None:
-    """How an earlier claim of `agent` ended, if the agent did not release it."""
+    """Return how an earlier claim of `agent` ended, if the agent did not release it."""
     if claim is None:
         return None
     from imi_monitor.store import claim_history

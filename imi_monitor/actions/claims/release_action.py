@@ -118,7 +118,7 @@ class ReleaseAction(Action):
 
 
 def _guess_place(context: Context, request: Request) -> RepositoryLocation | None:
-    """Where the worktree most likely is, by its name and without the registry, which alone is certain."""
+    """Return where the worktree most likely is, by its name and without the registry, which alone is certain."""
     name = request.text("name") or ""
     repository = None if context.explicit_repo or not name or "/" in name else context.find_repository()
     if repository is None:

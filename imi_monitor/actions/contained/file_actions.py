@@ -125,7 +125,7 @@ class FileFindAction(_FileAction):
     words = ("file find",)
     label = "Find in files"
     help = "list the lines of a contained workspace's files that contain a text"
-    arguments = (Argument("text", "the text, in any case"),)
+    arguments = (Argument("text", "the text to find; upper and lower case are equal"),)
     options = (file_place.WORKSPACE,)
     tools = (Tool("file_find", inside=PLACE_VARIABLE),)
     changes = False

@@ -39,6 +39,6 @@ def read(context: Context, target: Target) -> WorktreeReview:
 
 
 def kept_parts(context: Context, target: Target) -> frozenset[ReadPart]:
-    """What was read of the worktree, also of earlier states of it."""
+    """Return what was read of the worktree, also of earlier states of it."""
     repo_name = context.repo_name(target.repository)
     return db.read(context.connection, read_parts.list_parts, repo_name, target.name) if repo_name else frozenset()

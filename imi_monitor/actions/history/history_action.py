@@ -113,7 +113,7 @@ def _query(context: Context, request: Request) -> HistoryQuery:
 
 
 def _repository(context: Context) -> str | None:
-    """What `--repo` names: a repository here, or just the name of one that is gone."""
+    """Return what `--repo` names: a repository here, or just the name of one that is gone."""
     named = context.repo_option
     if named is None:
         return None

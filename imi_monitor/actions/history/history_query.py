@@ -48,7 +48,7 @@ def search(database: str, query: HistoryQuery, limit: int) -> HistoryAnswer | No
 
 
 def search_server(settings: Settings, query: HistoryQuery, limit: int, warnings: list[str]) -> HistoryAnswer | None:
-    """The same from PostgreSQL; None if none is set, or if it cannot answer: then a warning says why."""
+    """Search PostgreSQL instead of the file; None if no server is set, or if it cannot answer: then a warning says why."""
     url = settings.text("servers.postgres_url")
     if not url:
         return None

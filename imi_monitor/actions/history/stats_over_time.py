@@ -82,7 +82,7 @@ def export(context: Context, request: Request, form: str, by: str | None) -> Out
 
 
 def working_bars(context: Context, repo_name: str | None) -> str:
-    """How long agents worked on each of the last days, as bars; empty if nothing is known."""
+    """Return how long agents worked on each of the last days, as bars; empty if nothing is known."""
     since = times.stamp(times.now() - timedelta(days=_SHOWN_DAYS))
     ends = db.read(context.connection, metrics.list_ends, since, repo_name=repo_name)
     today = times.now().astimezone().date().isoformat()

@@ -142,7 +142,7 @@ def _row(one: Attempt, short: dict[int, str], many: bool) -> list[str]:
 
 
 def _ending(one: Attempt) -> str:
-    """How it ended, by whose claim and why; empty while it is open."""
+    """Return how the attempt ended, by which claim and why; empty while it is open."""
     if one.ended is None:
         return ""
     return f"{end_text(one.ended, one.taken_by)}{f': {safe(one.reason, 80)}' if one.reason else ''}"

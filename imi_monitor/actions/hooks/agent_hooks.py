@@ -68,7 +68,7 @@ class AgentHooks:
     note = ""
 
     def home(self) -> str:
-        """Its settings folder, which exists once the agent was used."""
+        """Return the program's settings folder, which exists once the program was used."""
         raise NotImplementedError
 
     def file(self, scope: str, root: str | None, shared: bool) -> str:

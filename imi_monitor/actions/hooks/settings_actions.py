@@ -46,13 +46,13 @@ class SettingsPart:
         raise NotImplementedError
 
     def prepare(self, context: Context, *, changes: bool) -> None:
-        """What an installation needs beside the files; `changes`: whether one of them changes."""
+        """Make what an installation needs beside the files; `changes`: whether one of them changes."""
 
     def clean_up(self) -> None:
-        """What goes with the last removal."""
+        """Delete what is no longer needed after the last removal."""
 
     def notes(self, request: Request) -> list[str]:
-        """What the user has to do beside it."""
+        """Return what else the user has to do."""
         return []
 
 

@@ -17,7 +17,7 @@ def tense(request: Request, would: str, did: str) -> str:
 
 
 def result(setting: SettingsInstallation, message: str, after: bytes | None, request: Request) -> dict[str, object]:
-    """What became of one file, with the changed lines in a dry run."""
+    """Return what became of one file, with the changed lines in a dry run."""
     changed = after != setting.data
     diff = _diff(setting.path, setting.data, after) if changed and request.flag("dry-run") else []
     return {"agent": setting.cli, "path": setting.path, "message": message, "changed": changed, "diff": diff}

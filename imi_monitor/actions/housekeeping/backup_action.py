@@ -178,7 +178,7 @@ def _restore_registry(context: Context, copy: str, reason: str | None, kept: lis
     real = os.path.realpath(context.database)
     aside = f"{real}.replaced-{_moment()}"
     try:
-        # not the context's connection: it remembers a problem that ends here
+        # a connection of its own: the context's keeps an error that this replacement repairs
         connection = db.connect(context.database) if os.path.lexists(real) else None
     except RegistryError as error:
         if error.code not in _UNUSABLE:

@@ -150,7 +150,7 @@ def _text(path: str) -> str:
 
 
 def _kept(context: Context) -> tuple[list[tuple[str, str]], list[str]]:
-    """What stays and where, and why the trash is unknown."""
+    """Return what stays and where, and why the trash is unknown."""
     places = [("configuration", paths.config_file()), ("logs and hook events", paths.state_dir())]
     places += [("archive", history_file.history_path(context.database))]
     places += [("layout", layout_action.installed_path(name)) for name in layout_action.LAYOUTS]

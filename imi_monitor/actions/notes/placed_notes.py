@@ -100,7 +100,7 @@ def _line_in_file(target: Target, note: NoteRow) -> int | None:
 
 
 def round_text(target: Target, placed: Sequence[PlacedNote]) -> str:
-    """What the agent gets: all notes of the round, numbered, each with its place, its line and its id."""
+    """Return the message to the agent: all notes of the round, numbered, each with its place, its line and its id."""
     head = (
         f"Review of {target.name}: {count(len(placed), 'note')}. Handle all of them, then run `imi notes done ID` for "
         'each, or `imi notes answer ID "TEXT"` where you disagree or have a question.'

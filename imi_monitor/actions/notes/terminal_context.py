@@ -126,7 +126,7 @@ class ContextStory:
 
 
 def _agents(connection: sqlite3.Connection, found: list[NoteRow]) -> list[str]:
-    """What agents did last in the worktrees of these notes, the last first."""
+    """Return what agents did last in the worktrees of these notes, the last first."""
     lines = []
     for repo, worktree in dict.fromkeys(
         (one.repo_name, one.worktree_name) for one in reversed(found) if one.worktree_name

@@ -114,7 +114,7 @@ def _reviewed(context: Context, repository: Repository) -> list[int]:
 
 
 def _fetched(context: Context, repository: Repository, why: str, listed: PullRequestList | None) -> OfferedPullRequests:
-    """Those whose commits an earlier review has fetched; whether they are still open is unknown."""
+    """Return the pull requests whose commits an earlier review fetched; whether they are still open is unknown."""
     found = pull_refs.list_fetched(context.git(repository))
     pulls = tuple(PullRequest(one.number, one.subject, one.author, sha=one.sha) for one in found)
     some = f": {count(len(pulls), 'pull request')} fetched before with git" if pulls else ""

@@ -96,7 +96,7 @@ ACTIONS = (ReviewAction(),)
 
 
 def _way_back(pull: PullRequest) -> str:
-    """Where suggestion commits could be pushed, as far as the forge has told."""
+    """Return where suggestion commits could be pushed, as far as the forge has told."""
     if pull.head is None or pull.is_fork is None:
         return "whether suggestions can be pushed is known after the fetch"
     if not pull.is_fork:

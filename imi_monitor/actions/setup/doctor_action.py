@@ -178,7 +178,7 @@ def _settings(context: Context) -> list[CheckResult]:
 
 
 def _sinks(context: Context) -> list[CheckResult]:
-    """How far each receiver of events is."""
+    """Return how far each receiver of events is."""
     try:
         wanted = sinks.wanted(context.settings)
     except ImiError:

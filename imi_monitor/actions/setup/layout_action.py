@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 60
 _MARK = "made by `imi layout`"
-# without a template, Zellij opens each new tab of the session like the first one: with a dashboard of its own
+# the template of new tabs: without it Zellij opens each new tab like the first one, with another dashboard
 _ZELLIJ = f"""\
 // {_MARK}: `zellij --layout imi`, or in a session `zellij action new-tab --layout imi`
 layout {{

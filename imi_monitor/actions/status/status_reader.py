@@ -168,7 +168,7 @@ def _known_targets(context: Context, repository: layout.Repository) -> list[tupl
 
 
 def _pull_requests(context: Context, repository: layout.Repository) -> Callable[[Target], PullRequest | None]:
-    """What returns the pull request of a worktree, as its forge listed it last."""
+    """Return a function that returns the pull request of a worktree, as its forge listed it last."""
     from imi_monitor.store import pull_requests
 
     if not pull_requests.has_lists(context.connection):  # then the import, which parses addresses, would be for nothing

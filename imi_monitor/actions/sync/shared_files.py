@@ -74,7 +74,7 @@ def sync_home(repository: Repository, settings: Settings) -> str:
 
 
 def name_problem(part: str) -> str | None:
-    """Why a file or folder of this name is never linked; None if it can be."""
+    """Return why a file or folder of this name is never linked; None if it can be."""
     if part.casefold() in (".git", "git~1"):
         return "git's own files are never linked"
     if part in ("", ".", ".."):
@@ -166,7 +166,7 @@ def _source_problem(home: str, path: str) -> str | None:
 
 
 def _place_problem(home: str, real: str) -> str | None:
-    """Why a link must not lead to this path: outside the cluster, or one of git's files."""
+    """Return why a link must not lead to this path: outside the cluster, or one of git's files."""
     if not real.startswith(home + os.sep):
         return "leads out of the cluster"
     return "leads into git's own files" if _parts_problem(real[len(home) + 1 :]) else None

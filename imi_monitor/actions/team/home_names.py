@@ -124,7 +124,7 @@ def _is_of(tree: Worktree, repo: str) -> bool:
 
 
 def _own_identity(context: Context) -> str | None:
-    """What all homes call the repository around the caller."""
+    """Return what all homes call the repository around the caller."""
     repository = context.find_repository()
     name = context.repo_name(repository) if repository is not None else None
     return repositories.list_identities(context.connection, "").get(name) if name is not None else None

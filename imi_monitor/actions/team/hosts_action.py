@@ -96,14 +96,14 @@ def _data(home: HomeState) -> dict[str, object]:
 
 
 def _worked(home: HomeState) -> str:
-    """How long its agents have worked today; a dash if it does not say."""
+    """Return how long the home's agents have worked today; a dash if the home does not publish it."""
     if not day_work.is_of_today(home.day, times.now()):
         return "–"
     return time_format.span(day_work.add(home.day).working or 0)
 
 
 def _today(home: HomeState) -> dict[str, object] | None:
-    """What its agents have done today; None if it does not say."""
+    """Return what the home's agents have done today; None if the home does not publish it."""
     if not day_work.is_of_today(home.day, times.now()):
         return None
     figures = asdict(day_work.add(home.day))

@@ -74,7 +74,7 @@ def claim(context: Context, request: Request, found: RemoteWorktree) -> Outcome:
 
 
 def consequences(context: Context, request: Request, found: RemoteWorktree) -> list[str]:
-    """What a claim there would do, by what the home published last."""
+    """Return what a claim there would do, by what the home published last."""
     agent, _ = _asker(context, request, found)
     held = found.tree.claim
     if held is not None and held.agent and not held.agent.startswith(f"{agent}@"):
@@ -91,7 +91,7 @@ def consequences(context: Context, request: Request, found: RemoteWorktree) -> l
 
 
 def release_consequences(context: Context, request: Request, name: str) -> list[str]:
-    """What a release there would do."""
+    """Return what a release there would do."""
     held, agent = _own_claim(context, request, name)
     return [
         f"{safe(_named(held))} is unclaimed from then on: {safe(agent, 60)}'s claim ends, held for"

@@ -62,7 +62,7 @@ class BrowserTerminal:
         self._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(os.dup(self.master), "wb", 0))
 
     async def read(self) -> bytes:
-        """What the program wrote; empty after its end."""
+        """Return what the program wrote; empty after its end."""
         try:
             return await self._output.read(_READ)
         except OSError:  # the last process has closed the terminal

@@ -189,7 +189,7 @@ def _call(update: dict[str, object], ident: str | None) -> ToolCall:
 
 
 def _error(error: dict[str, object]) -> str:
-    """What is said in detail, where the message is a phrase such as `Internal error`."""
+    """Return what is said in detail, where the message is a phrase such as `Internal error`."""
     data = error.get("data")
     said = (
         text(data) or text(table(data).get("details")) or text(table(data).get("message")) or text(error.get("message"))

@@ -53,7 +53,7 @@ class _ReaderState:
     states: object = None  # of the processes, when they were
 
     def concerned_by(self, touched: Sequence[tuple[str, str]]) -> frozenset[str]:
-        """Those of the (path, folder) pairs that lie in the folders of this reader."""
+        """Return the (path, folder) pairs that lie in the folders of this reader."""
         return frozenset([path for path, folder in touched if folder in self.folders or path in self.folders])
 
     def read(self, context: ReadContext, touched: frozenset[str] | None) -> None:
@@ -291,7 +291,7 @@ def _may_change(one: Sighting, agent: Agent, now: datetime) -> bool:
 
 
 def _still_running(one: AgentProcess, state: tuple[str | None, bool]) -> AgentProcess | None:
-    """The same process now; None if it has ended."""
+    """Return the process with its present state; None if it has ended."""
     started, suspended = state
     if started != one.started:
         return None

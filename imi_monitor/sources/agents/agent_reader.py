@@ -91,7 +91,7 @@ class ReadContext:
         return self.known_roots[cwd]
 
     def root_of_real(self, real: str) -> str | None:
-        """The same for a path without links, such as a process's folder; reads nothing from the disk."""
+        """Return the root of a path that has no links, such as a process's folder; reads nothing from the disk."""
         if real not in self.known_roots:
             inside = [root for root in self.roots if real == root or real.startswith(root.rstrip("/") + "/")]
             self.known_roots[real] = max(inside, key=len, default=None)

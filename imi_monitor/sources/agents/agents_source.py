@@ -154,7 +154,7 @@ class AgentsSource(Source):
             receiver.set_failure("sessions", "the record of what agents do", why)
 
     async def _resolve_roots(self) -> None:
-        """In a thread: hundreds of paths would block the loop for tens of milliseconds."""
+        """Resolve the roots in a thread: hundreds of paths would block the loop for tens of milliseconds."""
         if self._paths_changed:
             self._paths_changed = False
             self._roots = await asyncio.to_thread(_real_paths, self._paths)
@@ -242,7 +242,7 @@ class ReaderSink(WatchSink):
 
 
 def poll_due(batch: Sequence[FileEvent], now: float, polled_at: float) -> float:
-    """When the files of a batch of events are to be polled. `polled_at`: the beginning of the last poll."""
+    """Return when the files of a batch of events are to be polled. `polled_at`: the beginning of the last poll."""
     due = now + _GATHER
     return max(due, polled_at + _RECORDS_EVERY) if all(map(_is_appended_record, batch)) else due
 

@@ -27,7 +27,7 @@ class FileStamp(NamedTuple):
 
 
 def stamp_of(path: str) -> FileStamp | None:
-    """None if the file does not exist or is not accessible."""
+    """Return the stamp of the file; None if the file does not exist or is not accessible."""
     try:
         stat = os.stat(path)
     except OSError:

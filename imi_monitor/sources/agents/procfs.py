@@ -47,7 +47,7 @@ class ProcFs:
             return {int(entry.name): entry.inode() for entry in entries if entry.name.isdigit()}
 
     def stat(self, pid: int) -> ProcessStat | None:
-        """None if the process has ended, also as a zombie."""
+        """Read the stat file; None if the process has ended, also for a zombie."""
         text = self.read(f"/proc/{pid}/stat", 4096)
         # the name stands in brackets and may contain brackets: the fields follow the last one
         end = text.rfind(b")")
@@ -69,21 +69,21 @@ class ProcFs:
             return None
 
     def owner(self, pid: int) -> int | None:
-        """Its real user. The owner of /proc/<pid> is root for a program that hardens itself, such as codex."""
+        """Return the real user. The owner of /proc/<pid> is root for a program that hardens itself, such as codex."""
         for line in self.read(f"/proc/{pid}/status", 4096).split(b"\n"):
             if line.startswith(b"Uid:"):
                 return int(line.split()[1])
         return None
 
     def raw_cwd(self, pid: int) -> str | None:
-        """Its folder as the system writes it, with the mark of a deleted folder."""
+        """Return the working directory as the system writes it, with the mark of a deleted folder."""
         try:
             return os.readlink(f"/proc/{pid}/cwd")
         except OSError:
             return None
 
     def cwd(self, pid: int) -> str | None:
-        """Its folder, also a deleted one; None if it is not accessible, or if the path is another folder here."""
+        """Return the working directory, also a deleted one; None if inaccessible, or if the path is another folder here."""
         link = f"/proc/{pid}/cwd"
         try:
             path = os.readlink(link)

@@ -215,7 +215,7 @@ class SessionPairs:
                     self._assign(folder, older[0], process, len(older) > 1 or bool(rivals))
 
     def _pair_newest(self, folder: _Folder) -> None:
-        """What is left, newest to newest. A pair without any alternative is not tied."""
+        """Pair the remaining sessions and processes, newest to newest. A pair without any alternative is not tied."""
         for process in self._free(folder):
             fitting = [one for one in folder.sessions if self._may_have(process, one)]
             if not fitting:

@@ -24,7 +24,7 @@ class MountWatch:
         self._known: frozenset[tuple[str, str]] = frozenset()
 
     def start(self, changed: Callable[[Set[str]], None]) -> None:
-        """Without a list of mounts (not Linux), or without descriptors for it, nothing is noticed."""
+        """Start to watch; without a list of mounts (not Linux) or a descriptor for it, no change is noticed."""
         try:
             self._list = os.open(host.MOUNT_LIST, os.O_RDONLY | os.O_CLOEXEC)
             self._poll = select.epoll()

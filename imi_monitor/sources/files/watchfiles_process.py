@@ -101,7 +101,7 @@ class FolderWatcher:
         self._ends_at: float | None = None
 
     def retire(self) -> None:
-        """Another watcher has these folders now; this one delivers its last events."""
+        """Deliver the last events and end: another watcher has these folders now."""
         self._ends_at = time.monotonic() + _DRAIN
 
     @property

@@ -41,7 +41,7 @@ class TargetResult:
 
 
 class ActionRun:
-    """`run` is called in a thread, which calls `progress`; `cancel` may be called from any thread."""
+    """One run of an action. `run` is called in a thread, which calls `progress`; `cancel` may be called from any thread."""
 
     def __init__(self, action: Action, log: CommandLog, progress: Callable[[str], None]) -> None:
         self._action = action

@@ -44,7 +44,7 @@ class FeedPanel(Panel, Generic[E]):
         raise NotImplementedError
 
     def lines_needed(self, snapshot: Snapshot, width: int) -> int:
-        """The same for few entries and for many: else the panels would move with every new one."""
+        """Return a height that does not grow with the entries: the panels would move with every new one."""
         return FRAME + (_USUAL_ROWS if self.entries(snapshot) else self.message_lines(snapshot, width))
 
     def has_more(self, snapshot: Snapshot) -> bool:

@@ -237,7 +237,7 @@ def _other_home(snapshot: Snapshot, tree: Worktree) -> HomeState | None:
 
 
 def _home_text(home: HomeState, silent: str) -> str:
-    """Another home, whose it is, and since when what is shown here is unconfirmed."""
+    """Return the line about the home: its label, its user, and since when its data may be outdated."""
     user = f", {safe(home.user)}" if home.user else ""
     if home.state == HERE:
         return f"on {safe(home.label)}{user}"

@@ -80,7 +80,7 @@ class Panel(Container):
         self._draw_title()
 
     def row_inputs(self, snapshot: Snapshot, selected: Key | None) -> tuple[object, ...]:
-        """What the rows are made from: they are made again when it changes, or when an age in them does."""
+        """Return what the rows are made from: they are made again when it changes, or when an age in them does."""
         return (Identity(snapshot), selected)
 
     def age(self, at: str | None, now: datetime) -> str:
@@ -93,7 +93,7 @@ class Panel(Container):
         return times.age(seconds)
 
     def lasts_until(self, end: datetime) -> None:
-        """Make the rows again at this time."""
+        """Have the rows computed again at this time, because an age in them changes then."""
         self.until = min(self.until, end)
 
     def row(self, key: str, signature: Hashable, make: Callable[[], tuple[Content, ...]]) -> ListRow:
@@ -129,7 +129,7 @@ class Panel(Container):
     # -- the title --------------------------------------------------------------------------------------------------
 
     def subject(self) -> str:
-        """What the panel is about, behind its label in the title."""
+        """Return what the panel is about, behind its label in the title."""
         return ""
 
     def corner(self) -> Content:

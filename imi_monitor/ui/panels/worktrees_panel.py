@@ -223,7 +223,7 @@ def group_of_row(row: str | None) -> str | None:
 
 
 def _age_until(at: str | None, now: datetime) -> datetime:
-    """When the age of this time reads differently."""
+    """Return when the age of this time reads differently."""
     parsed = parse_time(at)
     if parsed is None:
         return FOREVER

@@ -52,7 +52,7 @@ class CompareView(RegistryView):
     BINDINGS = [
         Binding("enter", "diff", "Diff", key_display="⏎", tooltip="show what this one changed"),
         Binding("c", "keep", "Keep", tooltip="keep this one, and move the others to the trash"),
-        Binding("V", "session", "Session", id="session", tooltip="show all of its agent's session"),
+        Binding("V", "session", "Session", id="session", tooltip="show the whole session of its agent"),
     ]
 
     def version(self, snapshot: Snapshot) -> object:

@@ -258,7 +258,7 @@ class DiffView(SheetView[Diff]):
         return line.pad_right(max(1, width - line.cell_length - tail.cell_length - 1)).append(tail)
 
     def title_text(self) -> Content:
-        """With all kinds where there is room for them, else with the shown one: what is unread and how much it is matter more."""
+        """Return the title: with all kinds where there is room, else with the shown one, so that the unread count fits."""
         whole = self._made_title(KINDS)
         if self.commit is not None or whole.cell_length < self.size.width - 1:
             return whole

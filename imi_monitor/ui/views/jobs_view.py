@@ -47,7 +47,9 @@ class JobsView(RegistryView):
     help = "the agents that imi started, and watched runs of other programs: state, questions, and the log of each"
     BINDINGS = [
         Binding("enter", "log", "Log", key_display="⏎", tooltip="follow what the agent says and does"),
-        Binding("V", "session", "Session", id="session", tooltip="show all of its session, also of one that is over"),
+        Binding(
+            "V", "session", "Session", id="session", tooltip="show the whole session of its agent, also after its end"
+        ),
         Binding("W", "act('answer')", "Answer", id="answer", tooltip="answer the question of the agent"),
         Binding("X", "act('stop')", "Stop", id="stop", tooltip="end the agent and all that it started"),
         Binding("c", "act('resume')", "Continue", tooltip="take the session of an ended run up again"),
@@ -136,7 +138,7 @@ def _lines(one: dict[str, Any], now: datetime, width: int) -> tuple[Content, ...
 
 
 def _watched_lines(one: Run, now: datetime, width: int) -> tuple[Content, ...]:
-    """The same columns for a run of another program."""
+    """Return the columns of a job for a run of another program."""
     head = _head("▥", one.agent, one.shown, one.since, now)
     return _arranged(head, one.short, _said(one.detail, one.prompt), width)
 
@@ -152,7 +154,7 @@ def _head(ident: str, agent: str, state: str, since: str | None, now: datetime) 
 
 
 def _said(detail: str | None, prompt: str | None) -> Content:
-    """How it ended; without that what it was to do."""
+    """Return how it ended; without that what it was to do."""
     return Content.styled(_first_line(detail or prompt), "" if detail else cells.MUTED)
 
 

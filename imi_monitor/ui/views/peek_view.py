@@ -279,7 +279,7 @@ def beside_title(agent: Agent) -> Content:
 
 
 def _seen_now(agent: Agent, width: int) -> Iterator[ListRow]:
-    """What the agent's program shows now, for a session without recorded lines."""
+    """Yield the rows of what the agent's program shows now, for a session without recorded lines."""
     facts, tool = agent.facts, agent.truth.tool
     for word, text in (("prompt", facts.prompt), ("says", facts.last_message), ("tool", str(tool) if tool else None)):
         if text:

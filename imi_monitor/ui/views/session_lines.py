@@ -70,7 +70,7 @@ def _took(one: CallRow) -> Content:
 
 
 def file_rows(artifacts: Sequence[Artifact], files: Sequence[RunFile], width: int) -> Iterator[ListRow]:
-    """What the session wrote, then what is in its run folder, the newest first."""
+    """Yield a row for each file that the session wrote, then for those in its run folder, newest first."""
     for one in reversed(artifacts):
         yield ListRow(f"file-{one.path}", (_file(one.path, one.size, one.updated_at, safe(one.kind, 12), width),))
     for file in files:

@@ -253,7 +253,7 @@ class SessionView(SingleAgentView, FilteredView):
 
 
 def read(connection: sqlite3.Connection, agent: Agent, before: SessionParts | None) -> SessionParts:
-    """What is recorded of the agent's session; the same object as before if there is nothing new."""
+    """Return what is recorded of the agent's session; the same object as before if there is nothing new."""
     ident = session_id(agent)
     session = next((one for one in sessions.find_by_prefix(connection, ident) if one.id == ident), None)
     saved = _checkpoints(connection, agent, before)

@@ -82,7 +82,7 @@ class SheetView(View, Generic[T]):
         raise NotImplementedError
 
     def empty_text(self) -> Content | None:
-        """What is shown without rows; None until the first result."""
+        """Return what is shown without rows; None until the first result."""
         raise NotImplementedError
 
     # -- widgets ----------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class SheetView(View, Generic[T]):
         return self.empty_text() or Content.styled(" reading…", MUTED)
 
     def problem_text(self) -> Content:
-        """What could not be read, for the title; only a mark where the rows say it."""
+        """Return what could not be read, for the title; only a mark where the rows say it."""
         words = f" ? {safe(self.problem or '', 200)} " if not self.sheet.draws_with(self._instead_of_rows) else " ? "
         return Content.styled(words, "$error") if self.problem else Content("")
 

@@ -90,7 +90,7 @@ def _lines(one: dict[str, Any], now: datetime, width: int, names: RepositoryName
 
 
 def _problem(one: dict[str, Any]) -> Content:
-    """Why it cannot be restored, or that the registry does not list it."""
+    """Return why it cannot be restored, or that the registry does not list it."""
     if one["problem"]:
         return Content.styled(safe(one["problem"], 200), "$error")
     if not one["restorable"]:

@@ -27,7 +27,7 @@ class KeyChoices(Widget, can_focus=True):
     at = reactive(0)
 
     class AnswerPicked(Message):
-        """This answer was chosen."""
+        """Posted when an answer is chosen."""
 
         def __init__(self, value: str) -> None:
             super().__init__()

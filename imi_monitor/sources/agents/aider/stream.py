@@ -53,7 +53,7 @@ class AiderStream(StreamReader):
             self._chat.turn_at = at
 
     def _see(self, screen: str | None, asked: dict[str, Any], position: int, at: str) -> None:
-        """What the terminal shows now."""
+        """Update the open question and the state from what the terminal shows now."""
         ident = fields.text(asked.get("id"), 100)
         for known in [known for known in self.asks if known != ident]:
             self.close(known)
@@ -68,12 +68,12 @@ class AiderStream(StreamReader):
             self.events.append(AgentEvent(self._rest(), f"{self.session}:{position}:turn", at, self._chat.last.detail))
 
     def _rest(self) -> str:
-        """What it is at its prompt."""
+        """Return the state of the agent at its prompt."""
         kind = "" if self._chat is None else self._chat.last.kind
         return {"failed": FAILED, "cancelled": CANCELLED}.get(kind, COMPLETED)
 
     def _end(self, code: int | None, why: str | None, at: str) -> None:
-        """How the chat ended; an exit in the middle of it says nothing about that."""
+        """Record how the chat ended; an exit in the middle of it says nothing about that."""
         ident, chat = f"{self.session}:exit", self._chat
         if why is not None:
             self._ended, self._why = FAILED, why

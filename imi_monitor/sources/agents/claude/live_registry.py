@@ -271,7 +271,7 @@ class BackgroundJob:
     at: str
 
     def evidence(self) -> Evidence | None:
-        """How it ended or what it needs; None while it works, which the registry shows better."""
+        """Return evidence of how the job ended or what it needs; None while it works, which the registry shows better."""
         says = f"jobs/{self.ident}/state.json says {self.state}"
         if self.state in _JOB_ENDS:
             why = self.detail if self.state == "failed" else None

@@ -155,7 +155,7 @@ class ClaudeReducer(SessionReducer):
         return next(iter(self.calls.open.values()), None) if self.working else None
 
     def evidence(self, asked: bool = False) -> Evidence | None:
-        """What the last relevant record shows. `asked`: the agent is known to ask for permission now."""
+        """Return what the last relevant record shows. `asked`: the agent is known to ask for permission now."""
         state = self._state
         if state is None:
             return None

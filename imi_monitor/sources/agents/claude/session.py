@@ -76,7 +76,7 @@ class ProcessLife:
         return self._set_alive(alive, now)
 
     def leave(self, at: str) -> list[AgentEvent]:
-        """Its process went on to another session."""
+        """Record that the process went on to another session."""
         self.listed, self.left_at = False, at
         return self._set_alive(False, at)
 
@@ -196,7 +196,7 @@ class ClaudeSession:
 
     @property
     def cwds(self) -> list[str]:
-        """Its folder by its records, then those in which it began."""
+        """Return the session's folder by its records, then the folders in which it began."""
         recorded = self.transcript.reducer.cwd if self.transcript else None
         entry, job = self.life.entry, self.job
         return [cwd for cwd in (recorded, entry.cwd if entry else None, job.cwd if job else None) if cwd]
@@ -366,7 +366,7 @@ def _entry_evidence(
 
 
 def _asked_for(entry: RegistryEntry, call: OpenCall | None, needs: str | None) -> str:
-    """What the person is asked for, as exactly as it is known."""
+    """Return what the person is asked for, as exactly as it is known."""
     if call is not None and call.question is not None:
         return call.question
     if entry.waiting_for == _DIALOG:

@@ -121,7 +121,7 @@ class ClaudeStream(StreamReader):
             self.events.append(AgentEvent("waits", f"{ident}:waits", at, text, tool))
 
     def _limited(self, info: JsonObject) -> None:
-        """It says before each request how much of the limit is used; a rejection stands until the next answer."""
+        """Read a rate limit record: one comes before each request. A rejection stands until the next answer."""
         if _is_rejected(info):
             self._limit = usage_limit.sentence(usage_limit.of_seconds(info.get("resetsAt")))
         elif info:
@@ -149,7 +149,7 @@ class ClaudeStream(StreamReader):
 
 
 def _is_rejected(info: JsonObject) -> bool:
-    """Also where the extra usage that a user pays for is used up."""
+    """Return whether the limit rejects requests, or the extra usage that the user pays for is used up."""
     extra = info.get("isUsingOverage") is True and info.get("overageStatus") == "rejected"
     return info.get("status") == "rejected" or extra
 

@@ -190,7 +190,7 @@ class Subagents:
         return max(calls, key=lambda call: call.at, default=None)
 
     def evidence(self, asked: bool) -> Evidence | None:
-        """What the subagent that was active last does."""
+        """Return what the subagent that was active last does."""
         working = [one for one in self._followed.values() if one.working]
         pairs = [(one, said) for one in working if (said := one.transcript.reducer.evidence(asked)) is not None]
         if not pairs:

@@ -18,7 +18,7 @@ class TranscriptUsage:
         self._transcript, self._subagents = Transcript(path, ledger=self._ledger), Subagents(path, self._ledger)
 
     def stopped_at(self) -> str | None:
-        """When the user, or imi, stopped the last turn; None if it went on or ended otherwise."""
+        """Return when the user, or imi, stopped the last turn; None if it went on or ended otherwise."""
         self._transcript.read()
         found = self._transcript.reducer.evidence()
         return found.at if found is not None and found.state == CANCELLED else None

@@ -118,7 +118,7 @@ class CodexDaemon:
 
 
 def _status(value: object, now: float) -> DaemonStatus | None:
-    """None for an unknown kind of status."""
+    """Parse the status of a thread; None if its kind is unknown."""
     status = fields.table(value)
     kind = status.get("type")
     flags = [one for one in fields.rows(status.get("activeFlags")) if isinstance(one, str)]

@@ -61,7 +61,7 @@ _CWD = re.compile(r"<cwd>([^<]+)</cwd>|Current working directory: (\S+)")
 
 
 def parse(line: bytes, fallback_at: str) -> list[RolloutItem]:
-    """What one line says. `fallback_at`: the time of a record without one."""
+    """Return what one line says. `fallback_at`: the time of a record without one."""
     head = _HEAD.search(line[:400])
     if head and (head[1] in _IGNORED or head[2] in _IGNORED_PAYLOADS):
         return []

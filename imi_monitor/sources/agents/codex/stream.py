@@ -183,7 +183,7 @@ class CodexStream(StreamReader):
         self._limits = fields.table(params.get("rateLimits")) or self._limits
 
     def _reason(self, text: str | None, at: str) -> str | None:
-        """Why the turn failed; of a usage limit the end that the server gives as a number."""
+        """Return why the turn failed; of a usage limit the end that the server gives as a number."""
         if text is None or usage_limit.said_in(text, at) is None:
             return text
         windows = [fields.table(self._limits.get(name)) for name in ("primary", "secondary")]

@@ -43,7 +43,7 @@ class WebSocket:
         self._socket.close()
 
     def fileno(self) -> int:
-        """For `select`: a message may have come in."""
+        """Return the descriptor for `select`: readable when a message may have arrived."""
         return self._socket.fileno()
 
     def __del__(self) -> None:

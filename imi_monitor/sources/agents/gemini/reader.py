@@ -83,7 +83,7 @@ class GeminiChat(RecordFile[GeminiReducer]):
 
     @property
     def id(self) -> str:
-        """Its session; the file's name until the first record is read."""
+        """The session's id; the file's name until the first record is read."""
         return self.reducer.session or os.path.splitext(os.path.basename(self.path))[0]
 
 
@@ -203,7 +203,7 @@ class GeminiReader:
     def _at_its_start(
         self, chat: GeminiChat, process: AgentProcess, newest: Evidence | None, context: ReadContext
     ) -> Evidence | None:
-        """What is known of the dialog for the folder's trust, until the process has recorded something."""
+        """Return what is known of the dialog for the folder's trust, until the process has recorded something."""
         if chat.options.headless or (newest is not None and process.ran_at(fields.seconds(newest.at) or 0.0)):
             return None
         others = [one for one in context.processes_of(self.cli) if one is not process and one.cwd == process.cwd]
@@ -211,7 +211,7 @@ class GeminiReader:
 
 
 def find_failure(since: str, prompt: str | None) -> str:
-    """Why a headless request failed: Gemini leaves the reason in a file of its own; empty without one.
+    """Return why a headless request failed: Gemini leaves the reason in a file of its own; empty without one.
 
     The file has no session, but the prompt; a file of before the prompt, or of another user, is of another session.
     """
@@ -291,7 +291,7 @@ def _resumes(words: Sequence[str]) -> bool:
 
 
 def start_options(words: Sequence[str]) -> StartOptions:
-    """What a command line rules out."""
+    """Return what a command line rules out."""
     pairs = set(pairwise(words))
     unasking = not {"-y", "--yolo", "--approval-mode=yolo"}.isdisjoint(words) or ("--approval-mode", "yolo") in pairs
     prompt = _has_option(words, ("-p", "--prompt", "--prompt="))

@@ -292,7 +292,7 @@ def _find_process(records: Sequence[HookRecord], context: ReadContext) -> tuple[
 
 
 def _if_older(process: AgentProcess, record: HookRecord) -> tuple[int | None, str | None, bool | None]:
-    """A process that began after the event has only the same pid."""
+    """Return pid, start and life of the process; if it began after the event, it only reuses the pid."""
     if process.began_at > record.ns / 1e9 + 1:
         return None, None, False if record.cli == "claude" else None
     return process.pid, process.started, True

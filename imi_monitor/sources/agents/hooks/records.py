@@ -192,7 +192,7 @@ def parse(name: str, ns: int, data: bytes) -> HookRecord | None:
 
 
 def body_of(data: bytes) -> bytes:
-    """What the agent gave the hook, in a complete file."""
+    """Return what the agent gave the hook, in a complete file."""
     return data[: -len(END)].partition(b"\n\n")[2]
 
 

@@ -298,7 +298,7 @@ def _question_evidence(ask: HookRecord, reducer: HookReducer) -> Evidence:
 
 
 def events_of(record: HookRecord, asked_for: HookRecord | None = None) -> list[AgentEvent]:
-    """What a record adds to the events of its session; ids of calls equal those of the transcript.
+    """Return what a record adds to the events of its session; ids of calls equal those of the transcript.
 
     Only what a transcript does not contain: starts, ends, waiting, and Gemini's starts of tools. `asked_for`: the call of a
     permission, which does not name it.

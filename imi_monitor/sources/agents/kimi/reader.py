@@ -151,7 +151,7 @@ class KimiReader:
             yield Sighting("kimi", None, process.cwd, process.pid, process.started, True, evidence=(ready,))
 
     def _at_its_start(self, process: AgentProcess, processes: Sequence[AgentProcess]) -> Evidence:
-        """It is ready, or asks whether the folder is trusted; another dialog at its start is not recorded."""
+        """Return that the agent is ready or asks for trust in the folder; another dialog at its start is not recorded."""
         at, cwd = fields.at(process.began_at), process.cwd
         trusted_at = self._trusted_folders().get(cwd)
         if trusted_at is None and self._opened.get(cwd, 0.0) >= process.began_at - _SLACK:

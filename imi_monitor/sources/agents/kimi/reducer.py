@@ -163,7 +163,7 @@ def _tool(name: str | None, given: object, call: str) -> ToolCall:
 
 
 def _display(asked: dict[str, Any]) -> dict[str, Any]:
-    """What a question is about: the arguments of its tool, or the action in words."""
+    """Return what a question is about: the arguments of its tool, or the action in words."""
     shown = fields.table(asked.get("display"))
     given = fields.table(asked.get("args")) or shown
     return given if any(key in given for key in _TARGETS) else {"description": asked.get("action")}

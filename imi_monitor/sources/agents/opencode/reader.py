@@ -254,7 +254,7 @@ class ProcessClues:
         return bare
 
     def with_dialog(self, session: str, recorded: Evidence, process: AgentProcess, now: float) -> Evidence:
-        """What the log adds to a tool that runs or waits: whether a permission is open."""
+        """Return the evidence of a running tool, corrected by the log: it records whether a permission is open."""
         run = self.log.run_of(session)
         if run is None or WAITING not in recorded.or_else:
             return recorded
@@ -301,7 +301,7 @@ def _sighting(ident: str, session: OpenCodeSession, owner: SessionProcess, clues
 
 
 def _port_evidence(session: str, answer: PortAnswers, recorded: Evidence) -> Evidence:
-    """What the process itself answers on its port."""
+    """Return the evidence from the port of the process itself."""
     status = answer.busy.get(session, {})
     kind = fields.text(status.get("type"), 50) or "idle"
     waits = answer.asking.get(session)

@@ -164,7 +164,7 @@ def sessions(database: ForeignDatabase, since: int) -> list[Row]:
 
 
 def updated(row: Row, known: Sequence[OpenCodeMessage]) -> int:
-    """When anything of a session was last changed, in milliseconds."""
+    """Return when anything of a session was last changed, in milliseconds."""
     parts = (part.updated for one in known[-1:] for part in one.parts)
     return max([_number(row, "time_updated"), *(one.updated for one in known), *parts])
 

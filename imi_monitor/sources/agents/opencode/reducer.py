@@ -37,7 +37,7 @@ _NO_NEXT_STEP = 3.0  # seconds after which a refused tool is the end of its turn
 
 
 def evidence(messages: Sequence[OpenCodeMessage], now: float) -> Evidence | None:
-    """What the newest message shows; None without a message."""
+    """Return what the newest message shows; None without a message."""
     if not messages:
         return None
     last = messages[-1]
@@ -206,7 +206,7 @@ def _finished(part: MessagePart) -> int:
 
 
 def _ended(parts: Sequence[MessagePart]) -> list[int]:
-    """When its tools ended; the model works since then."""
+    """Return the times at which the tools ended; the model works since the last one."""
     return [_finished(part) for part in parts if part.kind == "tool"]
 
 
