@@ -9,7 +9,7 @@ from imi_monitor.model.errors import ImiError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from imi_monitor.actions.context import Context
 
@@ -363,6 +363,10 @@ class Action:
     def choices(self, context: Context, name: str) -> list[str]:
         """The possible values of an argument, when they are few and known."""
         return []
+
+    def shared_values(self, worktrees: Sequence[str]) -> dict[str, object]:
+        """What the requests of one dialog for several worktrees have in common, besides what was typed."""
+        return {}
 
     def writing_aids(self, context: Context, request: Request) -> WritingAids | None:
         """Return what a dialog offers beside the editor of a field with several lines."""

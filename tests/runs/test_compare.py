@@ -120,3 +120,29 @@ def test_the_rows_of_a_comparison_fit_and_are_harmless(payload: str) -> None:
     row = compare_view.cells_of(json.loads(json.dumps(one)))
     for drawn in (*compare_view.two_lines(row, 40), compare_view.line(row, compare_view.plan([row], 100))):
         assert bad_characters(drawn.plain) == [] and drawn.cell_length <= 100
+
+
+def test_marked_worktrees_started_with_one_prompt_are_compared(world: RunWorld) -> None:
+    world.repo.worktree("feat-y")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: len(app.home.worktrees.listed) == 3)
+        for name in ("feat-x", "feat-y"):
+            app.home.select(next(tree.key for tree in app.home.worktrees.listed if tree.key.worktree == name))
+            await pilot.press("m")
+        await wait_until(pilot, lambda: len(app.home.marks) == 2)
+        await pilot.press("greater_than_sign")
+        await wait_until(
+            pilot, lambda: isinstance(app.screen, ActionDialog) and "Start 2 worktrees" in screen_text(app)
+        )
+        await pilot.press(*"hello")
+        await wait_until(pilot, lambda: screen_text(app).count("starts claude in feat-") == 2)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "all 2 done" in screen_text(app))
+        await pilot.press("escape", "equals_sign")
+        await wait_until(pilot, lambda: isinstance(app.screen, CompareView) and "feat-y" in screen_text(app))
+        assert "feat-x" in screen_text(app) and "hello" in screen_text(app)
+
+    run_dashboard(world.repo, play)
+    found = world.imi("compare", "--json").data
+    assert sorted(found["group"].split("+")) == ["feat-x", "feat-y"] and found["count"] == 2

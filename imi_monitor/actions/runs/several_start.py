@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from imi_monitor.store.runs import RunRow
 
 _MOST = 8
+_NAMED = 3  # worktrees in the name of a group
 
 
 def programs_of(text: str) -> list[str]:
@@ -73,6 +74,12 @@ def run_all(requests: Sequence[Request], start: Callable[[Request], Outcome]) ->
         warnings=warnings,
         exit_status=1 if failed else 0,
     )
+
+
+def name_group(worktrees: Sequence[str]) -> str:
+    """The name of the group of runs with one prompt in these worktrees: `feat-x+fix-y`."""
+    more = len(worktrees) - _NAMED
+    return "+".join([*worktrees[:_NAMED], *([f"{more}-more"] if more > 0 else [])])
 
 
 def consequences(requests: Sequence[Request], describe: Callable[[Request], list[str]]) -> list[str]:

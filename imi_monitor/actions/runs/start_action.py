@@ -24,6 +24,8 @@ from imi_monitor.runs.provider import TASK, WINDOW, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from imi_monitor.actions.context import Context
 
 _WINDOWS = {"tmux": "window of tmux", "zellij": "tab of Zellij", "dtach": "terminal of dtach"}
@@ -87,6 +89,9 @@ class StartAction(Action):
         Argument("flags", "arguments for the program, after --", optional=True, rest=True),
     )
     options = _OPTIONS
+
+    def shared_values(self, worktrees: Sequence[str]) -> dict[str, object]:
+        return {"group": several_start.name_group(worktrees)}
 
     def choices(self, context: Context, name: str) -> list[str]:
         from imi_monitor import programs

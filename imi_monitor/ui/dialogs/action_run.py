@@ -60,6 +60,8 @@ class ActionRun:
     def run(self, targets: Sequence[ActionTarget], values: dict[str, object]) -> list[TargetResult]:
         """Act on each target; after a cancellation the remaining ones are left untouched."""
         results: list[TargetResult] = []
+        if len(targets) > 1:
+            values = {**values, **self._action.shared_values([target.name or "" for target in targets])}
         for target in targets:
             if self.cancelled and results:
                 results.append(TargetResult(target, ImiError("not begun: it was cancelled before", code="cancelled")))
