@@ -14,8 +14,9 @@ import pytest
 from imi_monitor import host
 from imi_monitor.actions import worktree_lookup as targets
 from imi_monitor.actions.context import Context
-from imi_monitor.actions.removal import trash_folder
+from imi_monitor.actions.removal import purge, trash_folder
 from imi_monitor.model.errors import Refused
+from imi_monitor.store import trash
 from tests.actions.removal_kit import act, assert_same, fingerprint, remove, undo
 from tests.helpers import ROOT, Ran, Repo, git, imi_argv
 
@@ -162,13 +163,17 @@ def test_a_purge_stops_at_a_mount(repo: Repo, precious: Path) -> None:
     undo(repo)
 
 
-def test_a_running_deletion_stops_at_a_mount(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_running_deletion_stops_at_a_mount(repo: Repo, monkeypatch: pytest.MonkeyPatch, recorded: bool) -> None:
     repo.worktree("feat-x")
     aside = f"{Path(str(remove(repo, 'feat-x').data['trash_path'])).parent}.purging"
     real = host.mounts_inside
     monkeypatch.setattr(host, "mounts_inside", lambda path: [f"{path}/x"] if path == aside else real(path))
-    with pytest.raises(Refused, match="is mounted inside the folder to delete"):
-        act("trash purge", cwd=repo.path, which=["feat-x"], yes=True, wait=True)
+    with Context(str(repo.path)) as context, pytest.raises(Refused, match="is mounted inside the folder to delete"):
+        if recorded:
+            act("trash purge", cwd=repo.path, which=["feat-x"], yes=True, wait=True)
+        else:  # as without a usable registry
+            purge.purge_unrecorded(context, trash.list_kept(context.connection)[0], agent="me")
     assert os.path.exists(f"{aside}/worktree/README.md")
 
 

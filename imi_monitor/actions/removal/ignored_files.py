@@ -32,8 +32,8 @@ class _Patterns:
         self._starts = tuple(start for start, end in pairs if not end)
         self._ends = tuple(end for start, end in pairs if not start)
         self._both = [(start, end) for start, end in pairs if start and end]
-        self._middles = [each[1] for each in parts if len(each) == 3 and not each[0] and not each[2]]
-        assert len(self._whole) + len(pairs) + len(self._middles) == len(parts)
+        self._middles = [each[1] for each in parts if len(each) == 3]
+        assert all(len(each) < 3 or (len(each) == 3 and not each[0] and not each[2]) for each in parts)
 
     def match(self, name: str) -> bool:
         if name in self._whole or name.endswith(self._ends) or name.startswith(self._starts):

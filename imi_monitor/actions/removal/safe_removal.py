@@ -308,7 +308,7 @@ def _put_back(
 ) -> None:
     if trashed.in_trash or trash_folder.is_half_back(trashed):
         trash_folder.move_back(trashed, git, head=trashed.head)
-    elif os.path.isdir(trashed.admin_dir):
+    else:
         trash_folder.restore_git_records(trashed)
     trash_folder.discard_entry(trashed.trash_dir)
     db.transact_with_ballast(context.connection, _cancel_intent, operation, before, epoch)

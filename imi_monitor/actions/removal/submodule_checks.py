@@ -27,8 +27,7 @@ def check_submodules(inspected: WorktreeInspection, git: Git) -> None:
     for path in paths or []:
         name = os.path.relpath(path, inspected.found.path)
         if not os.path.lexists(os.path.join(path, ".git")):
-            _check_absent(inspected, path, name)
-            continue
+            _check_absent(inspected, path, name)  # and there is none to open
 
         def opened(path: str = path) -> Git | None:
             return _open_submodule(inspected.found, git, path)

@@ -293,7 +293,7 @@ def move_back(trashed: TrashedWorktree, git: Git, *, head: str) -> None:
 
 
 def restore_git_records(trashed: TrashedWorktree) -> None:
-    """Take imi's lock and temporary files off git's admin directory."""
+    """Take imi's lock and temporary files off git's admin directory, if it is there."""
     git_admin_dir.remove_temporary_files(trashed.admin_dir)
     git_admin_dir.unlock(trashed.admin_dir, trashed.parked, LOCK_PREFIX)
 
