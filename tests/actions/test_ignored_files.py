@@ -38,6 +38,42 @@ def test_of_untracked_names_only_folders_are_entered(tmp_path: Path) -> None:
     assert (found.valuable, found.nested, found.foreign) == ([], ["tools/deep"], [])
 
 
+_MADE_AGAIN = {  # folders and files that the tools of a language make again
+    "JavaScript": "node_modules/ bower_components/ jspm_packages/ .pnpm-store/ .yarn/ .parcel-cache/ .next/ .nuxt/ .svelte-kit/ "
+    ".turbo/ .angular/ .vite/ .astro/ .expo/ .docusaurus/ .output/ .vercel/ .serverless/ .nyc_output/ x.tsbuildinfo .eslintcache "
+    ".stylelintcache",
+    "Python": ".venv/ venv/ virtualenv/ __pycache__/ __pypackages__/ .pytest_cache/ .mypy_cache/ .ruff_cache/ .hypothesis/ .tox/ "
+    ".nox/ .eggs/ .ipynb_checkpoints/ htmlcov/ site-packages/ x.egg-info/ x.pyc x.pyo .coverage .coverage.1 coverage.xml x.egg",
+    "C and its kin": "obj/ .ccls-cache/ .clangd/ CMakeFiles/ cmake-build-debug/ bazel-out/ x.o x.obj x.a x.so x.dylib x.dll "
+    "x.gcda x.gcno",
+    "others": "target/ build/ dist/ _build/ dist-newstyle/ .gradle/ .cache/ coverage/ .dart_tool/ Pods/ DerivedData/ .build/ "
+    "zig-cache/ .zig-cache/ zig-out/ elm-stuff/ .stack-work/ .terraform/ .bundle/ vendor/ .direnv/ x.class x.swp x.swo .DS_Store "
+    "Thumbs.db tags TAGS",
+}
+_PRECIOUS = {
+    "settings": ".env .env.local x.env .envrc .npmrc .pypirc .netrc .pgpass x.tfstate x.tfstate.old x.tfvars x.ovpn",
+    "keys": "x.pem x.key x.p8 x.p12 x.pfx x.jks x.keystore x.kdbx x.gpg x.asc id_rsa id_ed25519 id_ecdsa my-credentials.txt "
+    "a-secret.txt service-account-1.json",
+    "data": "x.db x.db3 x.sqlite x.sqlite3 x.duckdb x.mdb x.sql x.dump",
+    "work": "x.bak x.orig x.rej x.patch x.ipynb",
+}
+
+
+@pytest.mark.parametrize("of", _MADE_AGAIN)
+def test_what_a_tool_makes_again_is_no_loss(tmp_path: Path, of: str) -> None:
+    """At any size, named by git or found in a folder that git names."""
+    names = [f"{name}x" if name.endswith("/") else name for name in _MADE_AGAIN[of].split()]
+    write(tmp_path, *names, *(f"mine/{name}" for name in names))
+    assert scan(tmp_path, "mine/", *names, *_MADE_AGAIN[of].split()).valuable == []
+
+
+@pytest.mark.parametrize("of", _PRECIOUS)
+def test_what_is_precious_counts_at_any_size(tmp_path: Path, of: str) -> None:
+    names = [name for one in _PRECIOUS[of].split() for name in (one, one.upper())]
+    write(tmp_path, *names, *(f"mine/{name}" for name in names), size=1)
+    assert sorted(scan(tmp_path, "mine/", *names).valuable) == sorted([*names, *(f"mine/{name}" for name in names)])
+
+
 @pytest.mark.parametrize(
     ("names", "nested"),
     [
@@ -46,6 +82,7 @@ def test_of_untracked_names_only_folders_are_entered(tmp_path: Path) -> None:
         (("HEAD", "objects", "refs", "config"), True),
         (("HEAD", "objects"), False),
         (("HEAD", "refs"), False),
+        (("objects", "refs"), False),
     ],
 )
 def test_a_repository_is_known_by_its_names(tmp_path: Path, names: tuple[str, ...], nested: bool) -> None:

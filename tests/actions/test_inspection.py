@@ -302,6 +302,10 @@ class TestCommits:
         repo.git("commit", "-qm", "squashed")
         assert [one.code for one in reasons(repo)] == ["unmerged"]
         assert reasons(repo, deep=True) == []
+        with Context(str(repo.path)) as context:  # one that costs time is made only on request
+            found = targets.find_worktree(context, "feat-x")
+            assert [one.code for one in inspection.inspect_worktree(context, found, "me").reasons] == ["unmerged"]
+            assert [one.code for one in safe_removal.removal_verdict(context, found).reasons] == ["unmerged"]
 
     def test_the_default_branch_stays(self, repo: Repo) -> None:
         repo.git("checkout", "-q", "-b", "elsewhere")

@@ -65,7 +65,7 @@ _REGENERABLE_FILES = _Patterns(
 # Valuable at any size.
 _PRECIOUS = _Patterns(
     """
-    .env .env.* *.env .envrc *.db *.db3 *.sqlite* *.duckdb *.mdb *.pem *.key *.p8 *.p12 *.pfx *.jks *.keystore
+    *.env .env.* .envrc *.db *.db3 *.sqlite* *.duckdb *.mdb *.pem *.key *.p8 *.p12 *.pfx *.jks *.keystore
     *.kdbx *.gpg *.asc id_rsa* id_ed25519* id_ecdsa* *.ovpn *credential* *secret* .npmrc .pypirc .netrc .pgpass
     *.tfstate* *.tfvars service-account*.json *.sql *.dump *.bak *.orig *.rej *.patch *.ipynb
     """
