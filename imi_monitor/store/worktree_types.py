@@ -50,7 +50,7 @@ def add(
             raise Refused(f"a type {safe(known.name)} already exists: choose another name", code="exists")
         if known.directory_prefix.casefold() == directory_prefix.casefold():
             raise Refused(
-                f"directories {safe(directory_prefix)}… already belong to the type {safe(known.name)}: "
+                f"folders {safe(directory_prefix)}… already belong to the type {safe(known.name)}: "
                 "give another --directory-prefix",
                 code="exists",
             )

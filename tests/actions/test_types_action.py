@@ -24,7 +24,7 @@ def test_the_built_in_types_are_listed_with_their_prefixes() -> None:
         ("devops", "devops/", "devops-", True),
         ("review", "pr/", "review-", True),
     ]
-    assert "directories feat-NAME on branches feat/NAME" in imi("types").out
+    assert "folders feat-NAME on branches feat/NAME" in imi("types").out
 
 
 def test_a_user_type_is_added_used_and_removed(repo: Repo) -> None:

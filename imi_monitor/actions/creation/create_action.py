@@ -26,7 +26,7 @@ _NAME = Argument("name", "name of the work, such as user-auth")
 _REPO = Argument("repo", "the repository: a path, or a name from the registry", optional=True)
 _OPTIONS = (
     Option("from", "start point instead of the trunk: a branch, tag, commit or HEAD", value="REF", label="Start from"),
-    Option("branch", "name of the branch (default: from the directory's name)", value="BRANCH"),
+    Option("branch", "name of the branch (default: from the folder's name)", value="BRANCH"),
     Option("agent", "your name, for the log", value="ID", aliases=("agent-id", "yi-id")),
     Option(
         "start",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CreationRequest:
-    """A checked request. `name` is the directory's name, `source` the value of `--from`."""
+    """A checked request. `name` is the name of the folder, `source` the value of `--from`."""
 
     __slots__ = ("branch", "kind", "name", "path", "repository", "source")
 

@@ -25,7 +25,7 @@ class ListTypesAction(Action):
     words = ("types list",)
     group = "Worktrees"
     label = "Types"
-    help = "list the types of worktrees with the prefixes of their branches and directories"
+    help = "list the types of worktrees with the prefixes of their branches and folders"
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:
@@ -47,7 +47,7 @@ class AddTypeAction(Action):
         Option("branch-prefix", "the beginning of its branches (default: NAME/)", value="PREFIX"),
         Option(
             "directory-prefix",
-            "the beginning of its directories (default: NAME-)",
+            "the beginning of its folders (default: NAME-)",
             value="PREFIX",
             aliases=("worktree-prefix",),
         ),
@@ -114,11 +114,11 @@ def _check_directory_prefix(prefix: str) -> None:
     elif any(prefix.startswith(taken) or taken.startswith(prefix) for taken in _TAKEN_PREFIXES):
         problem = f"is reserved for {', '.join(taken + '…' for taken in _TAKEN_PREFIXES)}"
     if problem:
-        raise UsageError(f"the directory prefix {safe(prefix, 80)!r} {problem}", code="bad-name")
+        raise UsageError(f"the folder prefix {safe(prefix, 80)!r} {problem}", code="bad-name")
 
 
 def _described(kind: worktree_types.WorktreeType) -> str:
-    text = f"directories {safe(kind.directory_prefix)}NAME on branches {safe(kind.branch_prefix)}NAME"
+    text = f"folders {safe(kind.directory_prefix)}NAME on branches {safe(kind.branch_prefix)}NAME"
     return f"{text} ({safe(kind.description)})" if kind.description else text
 
 
