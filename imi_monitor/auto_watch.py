@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 5.0
 _AGAIN_SECONDS = 30.0  # between two reads of what is at work: a process ends, a log falls silent, and no file changes
-_TIME_SHARE = 0.0005  # of a core, at most, that looking for changes takes while nothing is at work
+_TIME_SHARE = 0.0005  # the share of a core that polling may take while no run is at work
 _LONGEST_PAUSE = 30.0
 _MOST_STAMPS = 2000
 _MOST_FOLDERS = 100

@@ -204,7 +204,9 @@ class Engine:
             key = Key(host.hostname(), change.repo, change.worktree)
             known = self._worktrees.get(key)
             last = None if known is None else known.last_change
-            if last is None or (last.guessed and last.at < change.at):  # what was seen is never replaced by a guess
+            if last is None or (
+                last.guessed and last.at < change.at
+            ):  # an observed change is never replaced by a guessed one
                 by = change.by or holder_at(self._periods, key, change.at)
                 self._update_worktree(key, last_change=replace(change, by=by))
 

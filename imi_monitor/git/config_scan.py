@@ -17,7 +17,7 @@ from imi_monitor.model import times
 from imi_monitor.model.errors import GitError
 
 # section.variable (without the subsection) -> a value with which git runs nothing and works as if the key were unset. A value
-# of the user's own configuration is used instead.
+# in the user's own configuration has precedence.
 PROGRAM_KEYS: dict[str, str] = {
     "browser.cmd": "false",
     "browser.path": "",

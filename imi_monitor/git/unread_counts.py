@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Count = dict[str, object]
 
 _FORMAT = 1  # grows when the parts of a diff are formed in another way
-_MOST_FILES = 2000  # of one worktree whose times are compared
+_MOST_FILES = 2000  # files of one worktree whose times are compared
 _KEPT_SECONDS = 30 * 86400.0
 _FRESH = 0.05  # seconds after a write in which another one may have the same time
 _NOTHING: Count = {"unread": 0, "total": 0, "partial": False}

@@ -123,9 +123,9 @@ class DiffLimits:
     files: int = 3000
     width: int = 2000  # characters of one line
     patch_bytes: int = 1_000_000_000  # of git's output that are parsed
-    seconds: float = 30.0  # that git may take
-    name_bytes: int = 8_000_000  # of the names of untracked files
-    untracked_bytes: int = 64_000_000  # that are read of all untracked files
+    seconds: float = 30.0  # the longest time for git
+    name_bytes: int = 8_000_000  # the most bytes that the names of untracked files may have
+    untracked_bytes: int = 64_000_000  # the most bytes that are read from all untracked files
 
 
 DEFAULT_LIMITS = DiffLimits()

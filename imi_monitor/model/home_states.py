@@ -42,7 +42,7 @@ class HomeStates:
         self._described: dict[str, tuple[str, HomeDescription | None]] = {}
         self._decoders: dict[str, RowDecoder] = {}
         self._rows: dict[str, HomeRows] = {}
-        # what became of rows that are not confirmed; the last reading of each home that was online, and its age then
+        # by home: its last confirmed rows, when they were read, and the rows made of them while unconfirmed
         self._silent: dict[str, tuple[HomeRows, str | None, HomeRows]] = {}
         self._now = times.now()
         self._heard: dict[str, tuple[datetime, int]] = {}

@@ -87,7 +87,7 @@ class ClaimState:
     task: str | None
     pid: int | None
     process: str | None = None  # the name of the holder's process, None when unknown
-    sessions: tuple[str, ...] = ()  # of agent programs: from which it was claimed
+    sessions: tuple[str, ...] = ()  # the sessions of agent programs from which it was claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ NEWER = "newer"  # it publishes by a newer protocol, which is not read
 class DayWork:
     """What agents have done in one repository on the day that ends at `until`. None: unknown."""
 
-    repo: str  # its identity; empty: outside of repositories, or in several
+    repo: str  # the repository's identity; empty: outside of repositories, or in several
     until: str
     sessions: int = 0
     working: int | None = None  # seconds

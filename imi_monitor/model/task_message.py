@@ -18,7 +18,7 @@ KEYS = ("task.created", "flume.task.created", "agent.task.assigned", "repo.task.
 """The routing keys, and the ends of longer ones."""
 _LONGEST_ID = 200
 _MOST_BYTES = 256 << 10
-_MEDIUM_NUMBER = 5  # of Flume's priorities, of which a higher number is more urgent
+_MEDIUM_NUMBER = 5  # the medium one of Flume's priorities; a higher number is more urgent
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class HomeAnswer:
     since: str | None = None
     state: str | None = None
     place: int | None = None  # in the line
-    results: tuple[str, ...] = ()  # of a renewal or release, one for each claim
+    results: tuple[str, ...] = ()  # the results of a renewal or release, one for each claim
 
     @property
     def granted(self) -> bool:

@@ -105,7 +105,7 @@ def _row(
     over = status if status in OVER else CRASHED if status == DEAD else None
     started, last = moments
     detail, prompt = texts
-    detail = detail or (prompt if status == WAITING else None)  # what it waits for is all that is known of it
+    detail = detail or (prompt if status == WAITING else None)  # a waiting run records only its prompt
     return Run(
         id=ident,
         program=program,

@@ -159,7 +159,7 @@ def open_worktree(path: str, name: str, command: Sequence[str], *, layout: str, 
             else:
                 _act("go-to-tab-by-id", str(pane["tab_id"]))
             return f"{tab}: the pane that is already open there"
-    # a name has no line feed, because Zellij drops control characters; it may have other separators of lines
+    # not `splitlines`: a name has no line feed, because Zellij drops control characters, but may have other separators
     shown = next((one for one in _list("query-tab-names").split("\n") if without_sign(one) == tab), None)
     if shown is not None:
         _act("go-to-tab-name", shown)

@@ -50,8 +50,8 @@ class Relay:
         self._report_change = report_change  # the recorded problem, or the number of parked events, is another one
         self._reported: tuple[str | None, int] | None = None
         self._parkings = 0  # events that were parked or tried again
-        self._unhurried = unhurried  # leaves the processor to others between two batches
-        self._identity: RegistryIdentity | None = None  # of the registry that it reads
+        self._unhurried = unhurried  # yields the processor between two batches
+        self._identity: RegistryIdentity | None = None  # the identity of the registry that the relay reads
         self._settled = 0  # the last event that is known to be on disk
         self._position: int | None = None  # the last event that was delivered; None: where the cursor is
         self._saved = 0  # where the cursor is

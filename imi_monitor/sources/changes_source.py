@@ -58,7 +58,7 @@ class ChangesSource(Source):
         self._runs: tuple[Run, ...] = ()  # open, without a worktree
         self._roster: tuple[RosterEntry, ...] | None = None
         self._admin_dirs: dict[str, tuple[str, ...]] = {}  # by repository
-        self._polled: dict[str, WorktreeSink] = {}  # those of the worktrees, the last one to be polled at the end
+        self._polled: dict[str, WorktreeSink] = {}  # sinks of the polled worktrees; the one polled last is at the end
         self._replaced: set[str] = set()  # roots with a folder that is gone or replaced
         self._began = False  # the worktrees that were there at the start are watched
         self._flush_timer: asyncio.TimerHandle | None = None

@@ -24,7 +24,7 @@ from imi_monitor.sources.source import ReadingReceiver, RosterEntry, Source, Sou
 
 _SHORTEST_PAUSE = 0.5  # seconds between a change and the computation
 _LONGEST_PAUSE = 10.0
-_TIME_SHARE = 0.05  # of the time is used for it while there are changes all the time
+_TIME_SHARE = 0.05  # the share of time that the search may take while files change all the time
 _MOST_REMEMBERED = 4000
 
 

@@ -120,7 +120,7 @@ class RegistrySource(Source):
         if isinstance(error, RegistryError) and is_about_file(error) and error.sentence != self._problem:
             self._problem = error.sentence
             receiver.set_registry_unusable(error.sentence)
-            receiver.send_hint(RegistryChanged())  # what else is read from it is unknown as well
+            receiver.send_hint(RegistryChanged())  # so that sources that read the registry report their part as unknown
 
     def _wait_for_commit(self, *, visible: bool, own: bool) -> None:
         """Query again soon unless what was written is `visible`: a commit causes its file event milliseconds earlier.

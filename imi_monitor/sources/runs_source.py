@@ -30,7 +30,7 @@ TICK = 5.0  # seconds between two reads while runs are open
 _SHOWN_AFTER = timedelta(hours=1)  # its end
 _UNSEEN_AFTER = timedelta(days=1)  # its crash or failure, which a person should see
 _SHORTEST_PAUSE = 0.1  # seconds between two reads
-_TIME_SHARE = 0.2  # of the time, at most, that reads take
+_TIME_SHARE = 0.2  # the share of time that reads may take
 PARTS = ("search_results", "work_products", "workbench_activity", "media")
 _MOST_FILES = 200
 _MOST_READ = 2000

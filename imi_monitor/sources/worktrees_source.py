@@ -36,8 +36,8 @@ class _RosterReading:
     entries: tuple[RosterEntry, ...]
     complete: bool
     has_folder: dict[str, bool]  # by the path of a worktree
-    registry_version: tuple[int, int] | None  # of `db.data_version`; None: read without the registry
-    rows: int = 0  # of `repositories.hash_rows`
+    registry_version: tuple[int, int] | None  # the value of `db.data_version`; None: read without the registry
+    rows: int = 0  # the value of `repositories.hash_rows`
 
 
 class WorktreesSource(Source):

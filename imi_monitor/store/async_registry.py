@@ -141,7 +141,7 @@ async def open_registry(
 
     def connect(create: bool) -> Connection:
         connection = db.connect(path, create=create, find_traces=find_traces)
-        db.spare_ballast(connection)  # what the engine records can wait for space
+        db.spare_ballast(connection)  # leave the ballast to actions: the records of the engine can wait for space
         return connection
 
     calling = _CallingConnection(FollowedRegistry(path, connect, create=create))

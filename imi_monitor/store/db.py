@@ -49,15 +49,15 @@ class RegistryConnection(sqlite3.Connection):
 
     path = ""
     named = ""  # the path it was opened by, which may be a link
-    identity: FileIdentity | None = None  # of the file that is open
-    opening = 0  # a number of its own among the connections of this process
+    identity: FileIdentity | None = None  # the identity of the open file
+    opening = 0  # the number of this connection in this process
     timeout = BUSY_SECONDS
     unsynced = False  # its commits do not wait for the disk
     has_wal = False  # the file has a write-ahead log, which cannot be switched off while we are connected
     stands_in_for: RegistryError | None = None  # why the real registry cannot be used: this one is empty
-    notes: tuple[str, ...] = ()  # what was changed to keep other users out of the file
-    checkpoint_stamp: FileStamp | None = None  # of the file, right after the last checkpoint of this connection
-    kept_ballast = registry_file.KEPT_FOR_RELEASES  # the bytes of the ballast that a full disk does not cost
+    notes: tuple[str, ...] = ()  # the changes of permissions that keep other users out of the file
+    checkpoint_stamp: FileStamp | None = None  # the file's stamp right after the last checkpoint of this connection
+    kept_ballast = registry_file.KEPT_FOR_RELEASES  # bytes of the ballast that stay reserved on a full disk
 
 
 def connect(

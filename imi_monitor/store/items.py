@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PREFIX = "item-"
-_ORDER = "CASE priority WHEN 'high' THEN 0 WHEN 'low' THEN 2 ELSE 1 END, position, seq"  # as `board.rank_of`
+_ORDER = (
+    "CASE priority WHEN 'high' THEN 0 WHEN 'low' THEN 2 ELSE 1 END, position, seq"  # the same order as `board.rank_of`
+)
 
 
 class ItemRow(Row):

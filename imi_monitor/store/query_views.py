@@ -26,7 +26,7 @@ _ENDED_METRICS = " UNION ALL ".join(
         ("cost_usd", "cost_usd"),
     )
 )
-# those that go on, and those of other programs, have what their row says
+# open sessions, and those of other programs, have no metrics of their own: the figures of their row
 _OTHER_METRICS = " UNION ALL ".join(
     f"SELECT 'session', id, '{name}', {value}, cli, datetime(updated_at) FROM main.sessions AS s WHERE {value} IS NOT NULL"
     " AND NOT EXISTS (SELECT 1 FROM main.metrics AS m WHERE m.host = s.host AND m.session = s.id)"

@@ -41,8 +41,8 @@ class RetentionLimits:
         self,
         *,
         events: int = 100_000,
-        events_at_most: int = 1_000_000,  # also of those that a sink waits for
-        file_bytes: int = 1 << 30,  # of the registry: beyond it nothing waits for a sink
+        events_at_most: int = 1_000_000,  # the cap that also deletes events a sink has not received
+        file_bytes: int = 1 << 30,  # the registry's size beyond which events are deleted before a sink has them
         grants: int = 20_000,  # current and ended claims; only ended ones are deleted
         session_events: int = 200_000,  # of all sessions together
         rows_per_call: int = 2_000,

@@ -54,7 +54,7 @@ def _refuse_lost(connection: sqlite3.Connection, path: str, refuse_lost: RefuseL
     try:
         refuse_lost(path, lost_registry.REPLACED if has_tables else lost_registry.EMPTY)
     except RegistryError:
-        if _check_version(connection, path) == 0:  # else another process has made it meanwhile, and named it since
+        if _check_version(connection, path) == 0:  # otherwise another process has created it meanwhile
             raise
 
 

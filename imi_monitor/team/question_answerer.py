@@ -96,7 +96,7 @@ class QuestionAnswerer:
             await self._end_leases()
         if await self._registry.read(question_answers.may_grant):
             self._unsent += await self._registry.write(question_answers.grant_waiters, self._lease)
-        while self._unsent:  # what a fault leaves is sent when it is over
+        while self._unsent:  # what a fault of Redis left unsent goes out when the fault is over
             await self._hand_over(self._unsent[0])
             del self._unsent[0]
 

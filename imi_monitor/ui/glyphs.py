@@ -21,7 +21,7 @@ ASCII_TWINS = str.maketrans(
         "✚": "+",
         "◇": "r",  # of a review; `?` means unknown
         "▪": "#",
-        "▤": "f",  # of a run, and the next of a contained one
+        "▤": "f",  # a run; the next line is a contained workspace
         "▣": "c",
         "▥": "w",  # of a watched one
         "▢": "W",  # walls

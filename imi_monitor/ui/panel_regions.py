@@ -26,7 +26,7 @@ class Shape:
     """How panels share the screen. `columns` are the shares of the columns of details; none: one panel has the screen."""
 
     columns: tuple[float, ...] = ()
-    list_on_top: bool = True  # else the list is the first panel of the first column
+    list_on_top: bool = True  # False: the list is the first panel of the first column
     tabs_from: int | None = None  # the panels from this column on share the last one, as tabs
 
 

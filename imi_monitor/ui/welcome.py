@@ -24,7 +24,7 @@ from imi_monitor.ui.terminal_app import TerminalApp
 
 DEMO = "demo"
 _CODE_FOLDERS = ("code", "src", "projects", "work", "dev", "repos", "git")  # below the home folder
-_MOST_CHILDREN = 400  # of one folder that are looked at
+_MOST_CHILDREN = 400  # subfolders of one folder that are examined
 _MOST_LISTED = 30
 _ABOUT = ("imi shows the git worktrees your agents work in:", "their owners, what changed, and what to review.")
 

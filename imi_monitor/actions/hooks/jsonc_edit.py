@@ -22,7 +22,7 @@ class JsonNode:
         self.kind = kind  # object, array, string, other
         self.start = start
         self.end = start
-        self.keys: list[JsonNode] = []  # of an object, parallel to `items`
+        self.keys: list[JsonNode] = []  # the keys of an object, parallel to `items`; empty for an array
         self.items: list[JsonNode] = []
         self.commas: list[int] = []  # their positions
         self.value: str | None = None  # of a string

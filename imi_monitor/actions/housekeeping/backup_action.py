@@ -136,7 +136,7 @@ def _private_folder(parent: str | None = None) -> Iterator[str]:
     while True:
         folder = tempfile.mkdtemp(prefix=backup_file.FOLDER_PREFIX, dir=parent)
         lock = backup_file.lock(folder)
-        if lock is not None:  # else another backup took it for an abandoned one, before it was locked
+        if lock is not None:  # None: another backup deleted the folder as abandoned, before it was locked
             break
     try:
         yield folder

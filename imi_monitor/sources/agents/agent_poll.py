@@ -50,7 +50,7 @@ class _ReaderState:
     has_events: bool = False
     listed: Sequence[str] | None = None  # `folders` as the reader returned them
     found: tuple[Sighting, ...] = ()  # `sightings` as the reader returned them
-    states: object = None  # of the processes, when they were
+    states: object = None  # the states of the processes when `found` was read
 
     def concerned_by(self, touched: Sequence[tuple[str, str]]) -> frozenset[str]:
         """Return the (path, folder) pairs that lie in the folders of this reader."""

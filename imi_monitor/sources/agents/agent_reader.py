@@ -33,7 +33,7 @@ class AgentProgram:
     folder_title: str | None = None  # the state when the title is the name of its folder
     commands: tuple[str, ...] = ()  # names of its commands, if not `cli`
     starters: frozenset[str] = frozenset()  # if given, only these first arguments, or none, start an agent
-    home_variables: tuple[str, ...] = ()  # of its environment, beside HOME: where it keeps its sessions
+    home_variables: tuple[str, ...] = ()  # environment variables, beside HOME, that say where it keeps its sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Sighting:
     pid: int | None = None
     pid_started: str | None = None
     alive: bool | None = None  # True: it runs; False: it has ended; None: unknown
-    last_alive: str | None = None  # of an ended one: when it was last seen running
+    last_alive: str | None = None  # when an ended process was last seen running
     evidence: tuple[Evidence, ...] = ()
     facts: SessionFacts = field(default_factory=SessionFacts)
     events: tuple[AgentEvent, ...] = ()  # read since the last call, oldest first

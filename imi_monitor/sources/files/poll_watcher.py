@@ -12,7 +12,7 @@ from collections import deque
 
 from imi_monitor.sources.files.watcher import FileEvent, FileWatcher, WatchRoot, list_folder
 
-CPU_SHARE = 0.05  # of one core, for all polled roots together
+CPU_SHARE = 0.05  # the share of one core that polling all roots may take
 _SHORTEST = 2.0
 _LONGEST = 300.0
 _MOST_FILES = 200_000  # of one root; the rest is not compared

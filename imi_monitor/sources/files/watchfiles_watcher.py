@@ -184,7 +184,7 @@ class WatchfilesWatcher(FileWatcher):
             self._convert(message[1])
         elif verb == "ready":
             for name in message[1]:
-                if self._latest_addition.get(name) == message[2]:  # else the root was replaced meanwhile
+                if self._latest_addition.get(name) == message[2]:  # otherwise the root was replaced meanwhile
                     self._roots[name].sink.mode_changed("live", None)
             self._spawn(self._find_missed_folders(message[1]))
         elif verb == "full":

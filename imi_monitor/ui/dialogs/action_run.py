@@ -23,7 +23,7 @@ class ActionTarget:
 
     name: str | None
     open_context: OpenContext
-    bound: dict[str, object] = field(default_factory=dict)  # by the preview that is shown
+    bound: dict[str, object] = field(default_factory=dict)  # values that the shown preview has fixed
 
     def request(self, action: Action, values: dict[str, object]) -> Request:
         """Return the request for this target; `values` are the arguments besides the name."""

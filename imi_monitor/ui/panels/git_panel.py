@@ -163,7 +163,7 @@ class GitPanel(Panel):
         room, beside = self.room, cells.overlap_width(shared, state.files)
         counts = 1 + max(len(cells.line_counts(entry)) for entry in state.files)
         rows = []
-        unnamed = sum(not entry.path for entry in state.files)  # of another home, which names only the first ones
+        unnamed = sum(not entry.path for entry in state.files)  # another home publishes only the first names
         for entry in state.files:
             if not entry.path:
                 continue

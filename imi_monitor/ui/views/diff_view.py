@@ -164,7 +164,7 @@ class DiffView(SheetView[Diff]):
     def show(self, snapshot: Snapshot, now: datetime) -> None:
         if self._kind_is_open:
             self._kind_is_open, tree = False, snapshot.worktree(self.key) if self.key else None
-            if tree is not None and tree.type == "review":  # what is uncommitted there is not the pull request
+            if tree is not None and tree.type == "review":  # uncommitted changes are not part of the pull request
                 self.kind = "trunk"
         super().show(snapshot, now)
 

@@ -57,7 +57,7 @@ class SessionParts:
     """What is new in the stream, the cursor behind it, and everything else that is recorded of a session."""
 
     recorded: bool
-    agent: Agent | None = None  # as recorded, where the dashboard does not show it
+    agent: Agent | None = None  # made from the record if the snapshot does not have it
     cursor: int = 0
     lines: Sequence[TimelineLine] = ()
     calls: Sequence[CallRow] = ()

@@ -47,8 +47,8 @@ class PromptField(TextArea):
 
     def __init__(self, hint: str, id: str) -> None:
         super().__init__(id=id, placeholder=hint, soft_wrap=True, show_line_numbers=False, compact=True)
-        self._earlier: tuple[str, ...] = ()  # prompts, the newest first
-        self._place = -1  # in them; -1: the text is the user's own
+        self._earlier: tuple[str, ...] = ()  # earlier prompts, newest first
+        self._place = -1  # the index of the shown earlier prompt; -1: the text is the user's own
         self._own = ""
         self._files: tuple[str, ...] = ()
         self._found: list[str] = []

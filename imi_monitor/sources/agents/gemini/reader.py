@@ -51,7 +51,7 @@ class GeminiChat(RecordFile[GeminiReducer]):
         self.cwd = cwd
         self.was_read = False
         self.has_process = False
-        self.options = StartOptions()  # of its last process
+        self.options = StartOptions()  # the options of its last process
         self.alive_at = 0.0  # when that process was last seen
         self.failure: str | None = None  # why its last request failed; empty if no file says so
 

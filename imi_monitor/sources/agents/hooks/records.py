@@ -35,7 +35,7 @@ _PATHS: Final = frozenset(_TARGETS[:5])
 _WRITES: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "write", "edit"})
 
 NOTIFICATION: Final = "notification"  # the id of a question that only a notification shows
-STOPPED: Final = "imi:stopped"  # of imi itself, for an event that fires no hook: the user stopped the turn
+STOPPED: Final = "imi:stopped"  # the id of imi's own record that the user stopped the turn, for which no hook fires
 
 # The kind of a record: what it changes in the state of its session.
 STARTED, PROMPT, BUSY, BEFORE, AFTER, ASKS, ANSWERED, OVER, FAILED, CANCELLED, IDLE = (

@@ -22,7 +22,7 @@ class OpencodeStream(StreamReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sessions: dict[str, dict[str, Any]] = {}  # what is known of each
+        self._sessions: dict[str, dict[str, Any]] = {}  # the known fields of each session
         self._messages: dict[str, OpenCodeMessage] = {}  # of the session, oldest first
         self._reported: set[str] = set()  # events
         self._state: str | None = None
