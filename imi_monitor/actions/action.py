@@ -321,6 +321,7 @@ class Action:
     brings_work = False  # dangerous, but it adds work to a branch: its dialog does not look like a removal
     changes = True  # refused under --read-only
     needs_registry = True  # False: works from git alone while the registry cannot be used (`without_registry`)
+    reads_only = False  # True: it also works on a registry that can be read and not written
     recovers = True  # the command line runs crash recovery first; False for what must work without a registry
     tools: tuple[Tool, ...] = ()  # how `imi mcp` offers it to agents
     hot = False  # agents call it often: no recovery, no upkeep, lean imports

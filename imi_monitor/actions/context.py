@@ -68,6 +68,8 @@ class Context:
         self.notes: list[str] = []  # what the user should know beside the outcome
         self.process_ends = False  # the process ends afterwards, so the kernel may close the registry
         self.needs_registry = True  # False: reads find an empty registry while the real one cannot be used
+        self.reads_only = False  # a registry that cannot be written is read
+        self.registry_is_read_only = False  # set when the registry is opened
         self._problem: RegistryError | None = None
         self._connection: sqlite3.Connection | None = None
         self._followed: FollowedRegistry | None = None  # instead of the connection, once `follow_registry` was called
@@ -137,8 +139,24 @@ class Context:
             try:
                 self._connection = self._connect()
             except RegistryError as error:
-                self._problem = error
+                self._connection = self._connect_read_only(error)
+                self._problem = error if self._connection is None else None
         return self._problem
+
+    @property
+    def is_registry_writable(self) -> bool:
+        return self.registry_problem is None and not self.registry_is_read_only
+
+    def _connect_read_only(self, problem: RegistryError) -> sqlite3.Connection | None:
+        if not self.reads_only or problem.code != "registry-readonly":
+            return None
+        from imi_monitor.store import stand_in
+
+        found = stand_in.open_read_only(problem, self.database)
+        if found is not None:
+            self.registry_is_read_only = True
+            self.notes.append(f"what was recorded so far is shown: {problem.sentence}")
+        return found
 
     def _connect(self, create: bool = True) -> sqlite3.Connection:
         from imi_monitor.store import db

@@ -138,6 +138,7 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
         choose=choose,
     )
     context.process_ends = action.hot
+    context.reads_only = action.reads_only
     context.prints_json = as_json
     context.tolerated_settings = action.tolerates
     if action.streams:
@@ -145,7 +146,7 @@ def _run_action(parsed: argument_parser.ParsedCommandLine, action: Action) -> in
     recovered: list[str] = []
 
     def act() -> Outcome:
-        if action.recovers_for(parsed.request) and context.registry_problem is None:
+        if action.recovers_for(parsed.request) and context.is_registry_writable:
             recovered.extend(_recover(context))
         return action.run(context, parsed.request)
 

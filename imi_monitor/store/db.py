@@ -54,7 +54,7 @@ class RegistryConnection(sqlite3.Connection):
     timeout = BUSY_SECONDS
     unsynced = False  # its commits do not wait for the disk
     has_wal = False  # the file has a write-ahead log, which cannot be switched off while we are connected
-    stands_in_for: RegistryError | None = None  # why the real registry cannot be used: this one is empty
+    stands_in_for: RegistryError | None = None  # why the real registry cannot be used, or only be read
     notes: tuple[str, ...] = ()  # the changes of permissions that keep other users out of the file
     checkpoint_stamp: FileStamp | None = None  # the file's stamp right after the last checkpoint of this connection
     kept_ballast = registry_file.KEPT_FOR_RELEASES  # bytes of the ballast that stay reserved on a full disk

@@ -41,6 +41,7 @@ class CheckpointsAction(Action):
     )
     arguments = (run_lookup.MAYBE_RUN,)
     changes = False
+    reads_only = True
 
     def run(self, context: Context, request: Request) -> Outcome:
         row = run_lookup.find_run(context, request.text("name"))

@@ -52,6 +52,7 @@ class LogsAction(Action):
         Option("path", "print the path of the output file and nothing else"),
     )
     changes = False
+    reads_only = True
     streams = True
 
     def run(self, context: Context, request: Request) -> Outcome:

@@ -62,7 +62,7 @@ def refuse_over(one: RunRow) -> None:
 
 def follow(context: Context) -> None:
     """Make sure that a follower records what the runs say, if any run is open."""
-    if db.read(context.connection, runs.list_runs, only_open=True, limit=1):
+    if db.read(context.connection, runs.list_runs, only_open=True, limit=1) and not context.registry_is_read_only:
         follower_process.ensure(context.database)
 
 

@@ -62,6 +62,7 @@ class RunsAction(Action):
         ),
     )
     changes = False
+    reads_only = True
 
     def run(self, context: Context, request: Request) -> Outcome:
         run_lookup.follow(context)
