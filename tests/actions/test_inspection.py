@@ -123,6 +123,11 @@ class TestPlace:
         (only,) = reasons(repo, name)
         assert (only.code, only.override) == ("trunk", NEVER)
 
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+    def test_root_removes_what_belongs_to_another_user(self, repo: Repo, tree: Repo) -> None:
+        os.chown(tree.path, 12345, -1)
+        assert "another-user" not in [one.code for one in reasons(repo)]
+
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mounts")
     def test_another_device_that_is_no_mount_cannot_be_moved(self, repo: Repo, tree: Repo) -> None:
         """As a subvolume of btrfs is one."""

@@ -90,7 +90,6 @@ def _contents(context: Context, found: Target) -> Iterator[Reason]:
     repository = found.repository
     others = [item.path for item in layout.linked_worktrees(repository.common_dir) if item.admin_dir != found.admin_dir]
     kept = {
-        "the root of the file system": ["/"],
         "your home folder": [paths.home()],
         "the repository itself": [repository.common_dir, *([repository.main_path] if repository.main_path else [])],
         "another worktree": others,
