@@ -166,7 +166,7 @@ class Context:
         return connection
 
     def follow_registry(self) -> None:
-        """From now on `connection` is one to the file that is there then: for an action that goes on for long."""
+        """Let `connection` follow the registry when its file is replaced, for an action that runs for long."""
         if self._followed is None:
             from imi_monitor.store.followed_registry import FollowedRegistry
 

@@ -223,7 +223,7 @@ class FakeCodex(FakeAgent):
 
 
 class FakeGemini(FakeAgent):
-    """Like Gemini itself, it records tool calls only at their end and never records questions."""
+    """A Gemini of the demo: it records tool calls only at their end and no questions, like Gemini itself."""
 
     cli = "gemini"
 

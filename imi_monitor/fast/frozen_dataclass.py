@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen: bool, slots: bool, order: bool = False) -> Any:
-        """Only frozen classes with slots are supported."""
+        """Return a class decorator. Only frozen classes with slots are supported."""
         assert frozen and slots
         return _ordered if order else _made
 

@@ -271,7 +271,7 @@ class _Child:
             self._check_ended(reap)
 
     def _check_ended(self, reap: bool) -> None:
-        """Without a pidfd, only reaping shows that it ended; before a kill, closed pipes have to be enough."""
+        """Check for the end: without a pidfd only reaping shows it; before a kill, closed pipes have to be enough."""
         if reap:
             self.gone = self._reap(os.WNOHANG)
         elif not self.open:
@@ -316,7 +316,7 @@ class _Child:
             self.on_stdout(kept)
 
     def _drain(self) -> None:
-        """Read what it left in the pipes, and no more: a grandchild that holds them open may write for ever."""
+        """Read what the process left in the pipes, and no more: a grandchild that holds them open may write for ever."""
         for fd in tuple(self.open):
             left = 1 << 20  # the most a pipe can hold
             while left > 0 and (count := self._read(fd)):

@@ -60,7 +60,7 @@ USUAL_LIMITS = KeptLimits()
 
 @dataclass(frozen=True, slots=True)
 class TurnStart:
-    """Whose turn it is, when it began, and when the files were kept: moments as they are stored, and as seconds."""
+    """The start of a turn: its agent, when it began, and when the files were kept; times as stored, and as seconds."""
 
     agent: str  # the id of the session
     name: str  # of the agent, as shown

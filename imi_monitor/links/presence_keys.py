@@ -19,11 +19,11 @@ class TeamKeys:
         self.feed = f"{self.prefix}:feed"  # a stream of the last events
 
     def feed_mark(self, ident: str) -> str:
-        """Says that the feed has events of this home; it is gone when the server has lost its data."""
+        """Return the key that says that the feed has events of this home; it is gone when the server has lost its data."""
         return f"{self.prefix}:fed:{ident}"
 
     def reservation(self, kind: str, name: str) -> str:
-        """Return which home has something that only one may have."""
+        """Return the key that names the home which has something that only one may have."""
         return f"{self.prefix}:rsv:{kind}:{name}"
 
     def home(self, ident: str) -> str:
@@ -33,7 +33,7 @@ class TeamKeys:
         return f"{self.prefix}:asks:{ident}"
 
     def reserved(self, kind: str, name: str) -> str:
-        """Return who has reserved a branch or task by `imi reserve`."""
+        """Return the key that names who has reserved a branch or task by `imi reserve`."""
         return f"{self.prefix}:reserved:{kind}:{name}"
 
     def reserved_epoch(self, kind: str, name: str) -> str:

@@ -75,7 +75,7 @@ class PresenceReader:
         return redis_link.entry_order(last) < redis_link.entry_order(at)
 
     async def _apply(self, news: Iterable[tuple[str, dict[str, str]]]) -> set[str]:
-        """Read the rows that the news name, those of one home at once."""
+        """Read the rows that the feed's entries name, with one request for each home; return the ids of changed homes."""
         wanted: dict[str, set[str] | None] = {}  # None: all rows
         numbers: dict[str, int] = {}
         last = self._at

@@ -37,7 +37,7 @@ return redis.call('DEL', KEYS[1])
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Who has reserved a name: `how` is reserved, renewed, held (by another) or foreign (another program's key)."""
+    """A reservation of a name: `how` is reserved, renewed, held (by another) or foreign (another program's key)."""
 
     kind: str
     name: str

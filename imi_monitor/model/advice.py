@@ -6,7 +6,7 @@ from imi_monitor.model.text import safe
 
 
 class Advised(str):
-    """As a string the text for the command line; `dashboard` is the one for the dashboard."""
+    """A text with two forms: the string itself is for the command line, `dashboard` for the dashboard."""
 
     dashboard: str
 

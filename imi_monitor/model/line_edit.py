@@ -19,7 +19,7 @@ class LineRange:
     end: int
 
     def meets(self, other: LineRange) -> bool:
-        """True if the two have a line in common, or one is a place in or at the edge of the other."""
+        """True if both ranges share a line, or if one is empty and lies in or at the edge of the other."""
         if self.start == self.end or other.start == other.end:
             return self.start <= other.end and other.start <= self.end
         return self.start < other.end and other.start < self.end

@@ -15,7 +15,7 @@ _MILLION = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Of a million tokens, in dollars."""
+    """What a million tokens cost, in dollars."""
 
     tokens_in: float
     tokens_out: float

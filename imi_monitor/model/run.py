@@ -117,7 +117,7 @@ class Run:
 
     @property
     def short(self) -> str:
-        """By which commands find it: the beginning of its id, or the name of a watched one."""
+        """The short id that commands accept: the beginning of the id, or the name of a watched run."""
         return self.id[:SHORT] if self.origin is None else self.session or self.id
 
     @property

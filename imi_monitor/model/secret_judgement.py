@@ -89,12 +89,12 @@ def _is_code(value: str, spaced: bool) -> bool:
 
 
 def _is_odd(value: str) -> bool:
-    """No plain word: it has a digit or a sign, both cases inside, or is long."""
+    """Return whether this is no plain word: it has a digit, a sign or mixed case, or is long."""
     return not value.isalpha() or len(value) >= 16 or not (value.islower() or value.isupper() or value.istitle())
 
 
 def _is_word(value: str) -> bool:
-    """Words as in prose and in code: CamelCase, joined by signs, with numbers behind them."""
+    """Return whether these are words as in prose or code: CamelCase, joined by signs, with numbers behind them."""
     part = r"(?:[A-Z]{0,4}[a-z]{3,15}|[A-Z]{2,12}|\d{1,6}|[Ii][dDsnfo]|[A-Z]?[a-z]{2}(?=[A-Z_]))"
     joined = rf"(?:[-_./:]{{1,2}}|(?=[A-Z])){part}"
     return _pattern(rf"{part}(?:{joined}){{0,8}}\d{{0,3}}[.:)]?").fullmatch(value) is not None

@@ -280,7 +280,7 @@ class HomeState:
 
 @dataclass(frozen=True, slots=True)
 class ForgeState:
-    """When the pull requests of a repository were listed, by which program, and why a later attempt failed."""
+    """A repository's list of pull requests: when and by which program it was read, why a later attempt failed."""
 
     repo: str
     via: str | None

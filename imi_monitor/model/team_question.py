@@ -113,7 +113,7 @@ HOWS = (
 
 
 def read_question(text: str) -> HomeQuestion | None:
-    """Read a question; None for one that is wrong. One of a newer protocol has an empty act."""
+    """Parse a question; None if it is malformed. A question of a newer protocol has an empty act."""
     try:
         row = _loads(text)
         ident, home = _ident(row.get("id")), _ident(row.get("from"))
@@ -138,7 +138,7 @@ def read_question(text: str) -> HomeQuestion | None:
 
 
 def read_answer(text: str) -> HomeAnswer | None:
-    """Read an answer; None for one that is wrong."""
+    """Parse an answer; None if it is malformed."""
     try:
         row = _loads(text)
     except (ValueError, RecursionError):

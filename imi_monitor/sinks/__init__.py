@@ -30,7 +30,7 @@ def wanted(settings: Settings) -> dict[str, ModuleType]:
 
 
 def beginnings(modules: dict[str, ModuleType]) -> dict[str, str | None]:
-    """From when on a sink that is new gets events: None for all of them."""
+    """Return, by sink, the time from which a new sink gets events; None: all events."""
     from datetime import timedelta
 
     from imi_monitor.model import times

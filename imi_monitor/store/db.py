@@ -206,7 +206,7 @@ def _use_whole_ballast(connection: sqlite3.Connection, act: Callable[[], T]) -> 
 
 
 def spare_ballast(connection: sqlite3.Connection) -> None:
-    """Let nothing that this connection writes use the ballast: records about the work of others can wait for space."""
+    """Keep this connection's writes off the ballast: records of observations can wait for space."""
     if isinstance(connection, RegistryConnection):
         connection.kept_ballast = registry_file.BALLAST_BYTES
 

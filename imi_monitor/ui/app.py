@@ -279,7 +279,7 @@ class ImiApp(TerminalApp):
         self.home.draw()
 
     def _start_clock(self) -> None:
-        """Wake up together with the sources: at rest, waking up is the cost."""
+        """Start a clock that ticks together with the sources: at rest, each wake-up costs."""
         from imi_monitor.sources.timers import aligned_deadline
 
         self.stop_clock()

@@ -80,7 +80,7 @@ def store_watched(folders: list[str]) -> None:
 
 
 def kind_of(folder: str) -> str | None:
-    """Whose workspace a folder is; None if it is none that imi knows."""
+    """Return the program whose workspace the folder is; None if imi knows none."""
     has = {name for name in _KNOWN_NAMES if _exists(folder, name)}
     if {_WORKSPACES, _RUNTIME_DB} & has or os.path.basename(folder) == _WORKSPACES:
         return UNIVERSAL_AGENT

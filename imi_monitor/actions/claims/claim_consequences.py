@@ -40,7 +40,7 @@ def of_waiting(context: Context, found: Target, claim: Claim) -> list[str]:
 
 
 def of_release(context: Context, found: Target, claim: Claim, agent: str) -> list[str]:
-    """Whose claim ends, who is next in line, and what is uncommitted in the worktree."""
+    """Return sentences about a release: whose claim ends, who is next in line, and what is uncommitted."""
     held = f", held for {times.age_of(claim.claimed_at)}" if claim.claimed_at else ""
     lines = [f"{safe(found.name)} becomes unclaimed: {safe(claim.agent_id or '?')}'s claim ends{held}"]
     if ownership.is_anothers(claim, agent):

@@ -145,7 +145,7 @@ class _Line:
         return answer
 
     def _release(self, answer: ClaimAnswer, stop: SignalMark) -> ClaimAnswer:
-        """Granted at the moment the caller gave up: release the claim, because no process uses it."""
+        """Release a claim that was granted at the moment the caller gave up, because no process uses it."""
         claim = answer.claim
         db.transact_unsynced(self._connection, claim_requests.release, *self._key, self._wanted.agent, claim.epoch)
         raise self._stopped(stop)

@@ -276,7 +276,7 @@ def _grant_data(grant: ClaimGrant, ending: str) -> dict[str, object]:
 
 
 def _held_seconds(grant: ClaimGrant) -> float | None:
-    """From the grant to its end, or until now; None when unknown."""
+    """Return the seconds from the grant to its end, or until now; None when unknown."""
     begun, ended = times.parse(grant.claimed_at), times.parse(grant.released_at)
     if begun is None or (ended is None and grant.released_at is not None):
         return None

@@ -270,7 +270,7 @@ def _refuse_newer(files: WorktreeFiles, found: FileEntry, one: ReplacedFile) -> 
 
 
 def _moves(found: FileEntry, one: ReplacedFile) -> bool:
-    """True unless the act did not come as far as this file, or a restore has already put it back."""
+    """True if a restore has to move the file: the act had replaced it, and no restore has put it back yet."""
     return one.writes and (not one.existed or os.path.lexists(os.path.join(found.folder, one.kept)))
 
 

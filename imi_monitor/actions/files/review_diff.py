@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReviewPlace:
-    """Where a review is read, found in the thread that has the registry: git in the worktree, and the trunk's ref."""
+    """What reading a review needs, found in the thread that has the registry: git in the worktree, and the trunk's ref."""
 
     git: Git
     trunk: str | None

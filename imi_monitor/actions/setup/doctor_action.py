@@ -147,7 +147,7 @@ def _gh(_: Context) -> list[CheckResult]:
 
 
 def _zellij(_: Context) -> list[CheckResult]:
-    """Older versions do less; each thing is done in another way or left out, and here it is said."""
+    """Report what this version of Zellij cannot do; imi does that in another way or leaves it out."""
     if programs.find("zellij") is None:
         return []
     try:

@@ -115,7 +115,7 @@ def _describe(context: Context, found: Target, plan: MergePlan, *, close: bool) 
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
-    """After a crash while git wrote files: make the files of the base match its ref again."""
+    """Make the files of the base match its ref again, after a crash while git wrote them."""
     from imi_monitor.git.fast_forward import recover_fast_forward
 
     data = {key: str(value) for key, value in operation.data.items()}

@@ -102,7 +102,7 @@ def _plan(context: Context, request: Request) -> tuple[Target, RenamePlan]:
 
 
 def recover(context: Context, operation: operations.Operation) -> str | None:
-    """After a crash: complete the rename if the folder has moved, else drop it."""
+    """Complete the rename after a crash if the folder has moved, else drop it."""
     plan = RenamePlan(**{key: None if value is None else str(value) for key, value in operation.data.items()})  # type: ignore[arg-type]
     common_dir = repositories.list_common_dirs(context.connection).get(operation.repo_name)
     if common_dir is None or not os.path.isdir(plan.new_path) or os.path.lexists(plan.old_path):

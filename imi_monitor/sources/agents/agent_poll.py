@@ -73,7 +73,7 @@ class _ReaderState:
             self.failure, self.states = _sentence(self.reader.cli, error), None
 
     def _with_process_states(self, found: tuple[Sighting, ...], context: ReadContext) -> tuple[Sighting, ...]:
-        """Between two ticks only new sightings are completed: the others are those of the last poll."""
+        """Complete the sightings with process states; between two ticks only new ones, the others are those of the last poll."""
         if self.states is None or context.process_states is not self.states or len(found) != len(self.found):
             return tuple([_with_process_state(one, context) for one in found])
         triples = zip(found, self.found, self.sightings, strict=True)

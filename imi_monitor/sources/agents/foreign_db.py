@@ -42,7 +42,7 @@ class ForeignDatabase:
             raise Unreadable(str(error)) from None
 
     def columns(self, table: str) -> frozenset[str]:
-        """Empty if the table does not exist."""
+        """Return the names of the table's columns; empty if the table does not exist."""
         return frozenset(str(row["name"]) for row in self.rows("select name from pragma_table_info(?)", table))
 
 

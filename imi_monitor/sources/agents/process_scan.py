@@ -27,7 +27,7 @@ _TURNS = 32  # scans in which each old process is examined once
 
 
 class ProcessScan:
-    """Call it for the agent processes now. It keeps what it found for the next call; for one thread at a time."""
+    """Finds the agent processes, when called. Caches what it found for the next call; not thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, proc: ProcFs | None = None) -> None:
         self._clock = clock

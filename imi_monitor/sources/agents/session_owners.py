@@ -149,7 +149,7 @@ class SessionPairs:
         known: Mapping[str, SessionTrace],
         now: float,
     ) -> None:
-        """Pairs that the program's own records name; they replace any other."""
+        """Make the pairs that the program's own records name; they replace any other."""
         by_pid = {pid: one for one in processes for pid in (*one.family, one.pid)}
         recorded = {one.session: by_pid[one.pid] for one in traces if one.pid in by_pid}
         for session, process in recorded.items():
@@ -171,7 +171,7 @@ class SessionPairs:
         return [folder for folder in folders.values() if folder.sessions]
 
     def _is_unpaired(self, one: SessionTrace) -> bool:
-        """True if it may belong to another process; one that ended does only after it was written to."""
+        """True if the session may belong to another process; an ended session only if it was written to afterwards."""
         pair = self._pairs.get(one.session)
         if one.freed or (pair is not None and pair.until is None):
             return False
@@ -233,7 +233,7 @@ class SessionPairs:
         return _fits(process, one, _SLACK)
 
     def _pair_moved(self, folder: _Folder, known: Mapping[str, SessionTrace], now: float) -> None:
-        """Processes that went on to another session (/clear, /resume). Undecided while several may have done so."""
+        """Pair processes that went on to another session (/clear, /resume); undecided while several may have done so."""
         if not self._moves:
             return
         for one in list(folder.sessions):
@@ -279,7 +279,7 @@ class SessionPairs:
         return SessionProcess(None, False, one.updated, tied=bool(rivals))
 
     def _has_newer(self, process: AgentProcess, one: SessionTrace, known: Mapping[str, SessionTrace]) -> bool:
-        """True if it most likely works on the session it is paired with: one that was written later, or that it stays with."""
+        """True if the process most likely works on its paired session: it was written later, or the process stays with it."""
         has = self._living(process)
         if has is None:
             return False

@@ -81,7 +81,7 @@ class ChatHistory:
         return self._tail is not None and self._tail.has_more
 
     def read(self, since: float) -> bool:
-        """True if there is a chat that was modified since then."""
+        """Read the new lines; return whether there is a chat that was modified since then."""
         stamp = stamp_of(self.path)
         if stamp is None:
             self._stamp, self._tail, self._reducer = None, None, None

@@ -115,7 +115,7 @@ class AiderReducer(SessionReducer):
         )
 
     def end(self, key: str, at: str) -> Iterator[AgentEvent]:
-        """Nothing follows: a reply without a report of its tokens was whole."""
+        """End the open reply: nothing follows, so a reply without a report of its tokens was whole."""
         yield from self._reply_ends(key, at)
 
     # -- lines --------------------------------------------------------------------------------------------------------

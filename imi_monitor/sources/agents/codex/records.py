@@ -356,7 +356,7 @@ def _answered(payload: Payload, call: str, at: str) -> AgentEvent:
 
 
 def _wrapped(output: object) -> Payload:
-    """Output inside JSON, the form of versions of 2025."""
+    """Return the output inside JSON, the form of the versions of 2025."""
     if not isinstance(output, str) or not output.startswith('{"output"'):
         return {}
     return fields.record(output) or {}

@@ -36,7 +36,7 @@ class ThreadQuestion:
 
 
 def socket_path(home: str | None = None) -> str:
-    """Of the daemon of this Codex home, by default the user's."""
+    """Return the path of the daemon's socket in this Codex home, by default the user's."""
     folder = home or os.path.realpath(os.environ.get("CODEX_HOME") or os.path.join(paths.home(), ".codex"))
     return os.path.join(folder, "app-server-control", "app-server-control.sock")
 

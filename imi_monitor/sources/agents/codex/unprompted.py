@@ -68,7 +68,7 @@ class UnpromptedTerminals:
         return Evidence("process", WAITING, began, says, detail, standing=True)
 
     def _is_recorded(self, thread: str) -> bool:
-        """True also while the index of threads cannot be read."""
+        """Return whether Codex has recorded the thread; True also while the index of threads cannot be read."""
         if thread not in self._recorded:
             readable = newest_database(self._home, "state") is not None
             rows = index_rows(self._home, 1e12, [thread])

@@ -71,7 +71,7 @@ class CopilotReducer(SessionReducer):
             self._events += self._add_event(event)
 
     def inherit(self, older: CopilotReducer) -> None:
-        """Facts only: no state of now comes from events before the part that was read first."""
+        """Take over facts only: the present state never comes from events before the part that was read first."""
         self._inherit_facts(older)
         self.started_at = older.started_at or self.started_at
         if older.tokens is not None:

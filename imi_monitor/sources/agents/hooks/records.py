@@ -124,7 +124,7 @@ def _inside(path: str, cwd: str | None) -> str:
 
 
 def _fingerprint(given: object) -> str:
-    """Equal for the call and its permission; only the permission's input may have a description."""
+    """Return a hash that is equal for a call and its permission; only the permission's input may have a description."""
     if not isinstance(given, dict):
         return ""
     try:

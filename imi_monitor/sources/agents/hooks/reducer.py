@@ -98,7 +98,7 @@ class HookReducer:
         return follows and self.anchor is not None and self.anchor.kind in (kinds.FAILED, kinds.CANCELLED)
 
     def _rest(self, record: HookRecord) -> None:
-        """Nothing runs any more. If the anchor is the end of a turn, it says how that ended."""
+        """Record that nothing runs any more. If the anchor is the end of a turn, it says how the turn ended."""
         self._close_turn(record)
         if record.kind == kinds.IDLE:
             self.idle = record

@@ -132,7 +132,7 @@ class KimiReader:
         )
 
     def _title(self, one: KimiSession) -> str | None:
-        """Read again when the session was written."""
+        """Return the title of the session, read again only when the session was written."""
         if self._titles.get(one.id, (0.0, None))[0] != one.modified_at:
             self._titles[one.id] = one.modified_at, one.title()
         return self._titles[one.id][1]
