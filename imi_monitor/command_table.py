@@ -634,7 +634,7 @@ ACTIONS: tuple[CommandRow, ...] = (
         "module": "imi_monitor.actions.notes.logged_notes_action",
         "group": "Agents",
         "label": "Milestone",
-        "help": "record that something is reached in a worktree and in this terminal, or list what was",
+        "help": "record a milestone of a worktree and of this terminal, or list the milestones",
         "key": "",
         "key_bar": 0,
         "requires": (),

@@ -64,7 +64,7 @@ class ExplainAgentVerb(FrontEndVerb):
     words = ("agents explain",)
     group = "Agents"
     label = "Explain an agent"
-    help = "show the evidence for an agent's state: what was used and what was set aside"
+    help = "show the evidence for an agent's state: what counts, what does not, and why"
     arguments = (Argument("name", "the agent, its worktree, or the beginning of its session id"),)
 
     def show(self, parsed: ParsedCommandLine) -> Outcome:

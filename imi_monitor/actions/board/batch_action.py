@@ -56,7 +56,7 @@ class BatchAction(Action):
         ),
         Option("parallel", "how many agents at once (default: runs.at_once)", value="N", number=True),
         Option("dry-run", "show the items and start nothing"),
-        Option("retry", "those that failed or were cancelled as well"),
+        Option("retry", "also start items that failed or were cancelled"),
         Option("detach", "go on in the background: `imi board` shows it, its log is the orchestrator's"),
         *(one for one in _START.options if one.name in _PASSED),
     )

@@ -83,7 +83,7 @@ class ItemCancelAction(_FixedMove):
 class ItemRetryAction(_FixedMove):
     words = ("item retry",)
     label = "Retry an item"
-    help = "put an item that is over back to the pending ones"
+    help = "set an item that is over back to pending"
     status = board.PENDING
 
 

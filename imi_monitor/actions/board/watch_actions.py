@@ -52,7 +52,7 @@ class UnwatchWorkspaceAction(Action):
     words = ("workspace unwatch",)
     group = "Board"
     label = "Stop watching"
-    help = "read a workspace of another program no more; what was recorded stays"
+    help = "stop reading a workspace of another program; what was recorded stays"
     arguments = (_FOLDER,)
 
     def run(self, context: Context, request: Request) -> Outcome:

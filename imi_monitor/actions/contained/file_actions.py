@@ -36,7 +36,7 @@ class _FileAction(Action):
 class FileListAction(_FileAction):
     words = ("file list",)
     label = "Files of a workspace"
-    help = "list the files of a contained workspace, with who wrote them"
+    help = "list the files of a contained workspace with their authors"
     options = (file_place.WORKSPACE,)
     tools = (Tool("file_list", inside=PLACE_VARIABLE),)
     changes = False

@@ -37,7 +37,7 @@ _OPTIONS = (
     ),
     Option("prompt", "what the agent is to do", value="TEXT", goes_with=("start",), needed=True, multiline=True),
     Option(EDITS, "it edits files without asking", label="It edits files without asking", goes_with=("start",)),
-    Option(PLAN, "it only reads and plans", label="It only reads and plans", goes_with=("start",)),
+    Option(PLAN, "let the agent only read and plan", label="It only reads and plans", goes_with=("start",)),
     Option(
         "sandbox",
         "a wall around it: write, strict or off, as `imi start --sandbox`",

@@ -40,7 +40,7 @@ class ArchiveAction(Action):
     words = ("archive",)
     group = "Setup"
     label = "Archive now"
-    help = "deliver now what waits for the archive and for the servers of events"
+    help = "deliver the waiting events to the archive and to the servers of events now"
     more = """
     A dashboard, `imi watch` and `imi serve` do it all the time; this is for machines on which none of them runs, and for a
     timer, which `--timer` prints. The exit status is 1 if something still waits. Events that a server refuses are tried
@@ -49,7 +49,7 @@ class ArchiveAction(Action):
     examples = (("imi archive --timer", "print what systemd or cron needs to run it every day"),)
     options = (
         Option("timer", "print a unit with a timer, and a line for cron, instead of archiving"),
-        Option("status", "only say how far each is"),
+        Option("status", "only show how far each receiver of events is"),
         Option("init", "make the tables of servers.postgres_url, and a role that can only read them; then archive"),
     )
     changes = False

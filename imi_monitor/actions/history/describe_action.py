@@ -46,7 +46,7 @@ class DescribeAction(Action):
         Option("emoji", "one character, at most two columns wide", value="EMOJI"),
         Option("role", "its task: reviewer, tests", value="ROLE"),
         Option("team", "its team", value="TEAM"),
-        Option("new", "an agent that never claimed, although its name is close to another one"),
+        Option("new", "describe an agent that never claimed, although its name resembles another one"),
     )
 
     def refuse(self, context: Context, request: Request) -> None:

@@ -100,7 +100,7 @@ class StatsAction(Action):
         sessions_action.AGENT,
         Option(
             "by",
-            "one line for each of them; of a day or week, only sessions that ended in it",
+            "print one line for each of them; a day or week counts only the sessions that ended in it",
             value="WHAT",
             choices=_BY,
         ),

@@ -97,7 +97,7 @@ class IntentAction(_LogAction):
     more = "The newest intent counts, until `imi intent --done`."
     examples = (("imi intent make the parser accept empty files", "set it"), ("imi intent", "show it"))
     key = "I"
-    options = (_WORKTREE, claim_options.AGENT, Option("done", "the present intent is achieved or given up"))
+    options = (_WORKTREE, claim_options.AGENT, Option("done", "mark the present intent as achieved or given up"))
     dialog_options = ("text", "done")
 
     def kind(self, request: Request) -> str:
@@ -125,7 +125,7 @@ class IntentAction(_LogAction):
 class MilestoneAction(_LogAction):
     words = ("milestone",)
     label = "Milestone"
-    help = "record that something is reached in a worktree and in this terminal, or list what was"
+    help = "record a milestone of a worktree and of this terminal, or list the milestones"
     examples = (("imi milestone the tests pass --artifacts report.html", "with a file that shows it"),)
     options = (_WORKTREE, _ARTIFACTS, claim_options.AGENT)
     tools = (

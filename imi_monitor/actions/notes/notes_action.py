@@ -39,7 +39,7 @@ class NotesListAction(Action):
     label = "Notes"
     help = "list the notes on a worktree's diff, with their lines and what became of them"
     arguments = (Argument("name", "the worktree (default: the one around you)", optional=True),)
-    options = (Option("done", "those that are done as well"),)
+    options = (Option("done", "also show the notes that are done"),)
     changes = False
     needs_registry = False
 

@@ -43,7 +43,7 @@ class PullRequestsAction(Action):
     kept for a minute (`reviews.refresh_seconds`) for all imi processes. Without a forge: those that were fetched before.
     """
     arguments = (Argument("repo", "a repository: a path, or a name from the registry", optional=True),)
-    options = (Option("cached", "show what was listed last, and ask nothing"),)
+    options = (Option("cached", "show the last list without asking the forge"),)
     changes = False
 
     def run(self, context: Context, request: Request) -> Outcome:

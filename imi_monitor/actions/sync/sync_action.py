@@ -43,7 +43,7 @@ class SyncAction(Action):
     """
     key = "Y"
     arguments = (Argument("repo", "the repository (default: the one around you)", optional=True),)
-    options = (Option("check", "change nothing; exit status 1 when something is off"),)
+    options = (Option("check", "change nothing; exit status 1 if a link is missing or wrong"),)
 
     def consequences(self, context: Context, request: Request) -> list[str]:
         repository = context.repository(request.text("repo"))

@@ -57,7 +57,7 @@ class ReserveAction(Action):
     options = (
         claim_options.AGENT,
         Option("for", "how long (default: 3600)", value="SECONDS", number=True),
-        Option("release", "end the own reservation"),
+        Option("release", "end your own reservation"),
     )
 
     def refuse(self, context: Context, request: Request) -> None:

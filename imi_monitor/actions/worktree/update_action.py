@@ -45,7 +45,7 @@ class UpdateAction(Action):
     )
     arguments = (Argument("name", "the worktree, as `imi list` shows it"),)
     options = (
-        Option(REBASE, "make the branch's commits again on the trunk", label="Rebase instead of merging"),
+        Option(REBASE, "rebase the branch onto the trunk", label="Rebase instead of merging"),
         Option(MERGE, "merge the trunk, although git.update is rebase"),
         Option(UNDO, "bring the branch back to where it was before the last update", label="Undo the last update"),
         claim_options.AGENT,

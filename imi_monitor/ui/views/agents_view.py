@@ -72,7 +72,7 @@ class AgentsView(FilteredView, SingleAgentView):
             "Mark all seen",
             show=False,  # the key bar has no room for it
             id="seen",
-            tooltip="count every death and failure as looked at",
+            tooltip="mark every death and failure as seen",
         ),
     ]
 

@@ -62,7 +62,7 @@ class BoardView(FilteredView):
         Binding("a", "act('item assign')", "Assign", show=False, tooltip="give the item to an agent or person"),
         Binding("b", "act('item block')", "Block", show=False, tooltip="mark it as blocked, with the reason"),
         Binding("x", "act('item cancel')", "Cancel it", show=False, tooltip="mark it as not to be done any more"),
-        Binding("T", "act('item retry')", "Retry", show=False, tooltip="put an item that is over back to pending"),
+        Binding("T", "act('item retry')", "Retry", show=False, tooltip="set an item that is over back to pending"),
     ]
 
     def on_mount(self) -> None:
