@@ -36,6 +36,7 @@ KINDS = {
     "run.claim_lost": "the claim of a started agent was taken by another",
     "run.interrupted": "a started agent was interrupted, because its budget is used up",
     "run.resumable": "a run that waits for the end of a limit can go on",
+    "run.used_up": "the turn of a started agent that is over has used up its budget: the next prompt is refused",
     "run.warned": "a started agent has used most of its budget",
     "session.ended": "a session of an agent is over",
     "session.progress": "a session changed its state, or got a checkpoint",

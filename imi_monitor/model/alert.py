@@ -142,7 +142,7 @@ def _of_event(event: RegistryEvent, *, seen: bool) -> Alert | None:
         return Alert("claim_lost", about, str(sentence(event)))
     if event.type == "run.resumable":
         return Alert("asking", about, str(sentence(event)))
-    if event.type in ("budget.used_up", "budget.warned"):
+    if event.type in ("budget.used_up", "budget.warned", "run.used_up"):
         return Alert("failed", about, str(sentence(event)))
     if seen:
         return None

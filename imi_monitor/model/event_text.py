@@ -445,6 +445,7 @@ _SENTENCES: dict[str, Callable[[_EventFields], EventSentence]] = {
         f" while {fields.who} worked{_in(fields)}: `git update-ref {fields.text('ref')} {fields.text('before')}`",
     ),
     "run.resumable": lambda fields: EventSentence(fields.who, "can go on", f"{_in(fields)}: its usage limit is over"),
+    "run.used_up": lambda fields: EventSentence(fields.who, "has used up its budget", _budget(fields)),
     "run.warned": lambda fields: EventSentence(fields.who, "has used most of its budget", _budget(fields)),
     "session.ended": _session_ended,
     "session.progress": _session_progress,

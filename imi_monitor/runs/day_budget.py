@@ -36,12 +36,17 @@ class UsedBudget:
 
     @property
     def used_up(self) -> bool:
-        return self.used >= self.budget
+        return reaches(self.used, self.budget)
 
     def __str__(self) -> str:
         if self.unit == USD:
             return f"${self.used:.2f} of ${self.budget:.2f}"
         return f"{int(self.used)} of {count(int(self.budget), 'minute')}"
+
+
+def reaches(used: float, amount: float) -> bool:
+    """Whether so much is the whole amount; sums of cents may be a trace below it."""
+    return round(used - amount, 6) >= 0
 
 
 def amounts(settings: Settings) -> dict[str, float]:

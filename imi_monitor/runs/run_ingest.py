@@ -87,7 +87,6 @@ class FollowedRun:
         self.next_read = 0.0
         self.reports = ReportObserver(row)
         self.requests = RequestFolder(row)
-        self.warned: set[tuple[str, float]] = set()  # of its budget
         self.worked = 0.0  # seconds at work that are not recorded yet
         self._prices = prices or {}
         self._usage: TranscriptUsage | None = None

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.runs.run_ingest import FollowedRun
 
-_FILE = "limits"  # of the launch folder: a line for each reason of an interrupt
+FILE = "limits"  # of the launch folder: a line for each reason of an interrupt
 
 
 def interrupt(one: FollowedRun, reason: str) -> bool:
@@ -29,7 +29,7 @@ def interrupt(one: FollowedRun, reason: str) -> bool:
                 window_input.interrupt(one.row, one.reader)
             except ImiError:  # it asks, or its window is unknown: no key is pressed there
                 return False
-    one.folder.add_line(_FILE, reason)
+    note(one, reason)
     return True
 
 
@@ -38,6 +38,11 @@ def interrupt_once(one: FollowedRun, reason: str) -> bool:
     return not count(one, reason) and interrupt(one, reason)
 
 
+def note(one: FollowedRun, reason: str) -> None:
+    """Count the reason without an interrupt."""
+    one.folder.add_line(FILE, reason)
+
+
 def count(one: FollowedRun, reason: str) -> int:
-    """How often it was interrupted for this reason."""
-    return one.folder.count_lines(_FILE, reason)
+    """How often this reason was noted."""
+    return one.folder.count_lines(FILE, reason)

@@ -55,6 +55,7 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     "run.claim_lost": ("run", "by"),
     "run.interrupted": ("run", "unit", "used", "budget"),
     "run.resumable": ("run", "until"),
+    "run.used_up": ("run", "unit", "used", "budget"),
     "run.warned": ("run", "unit", "used", "budget"),
     "session.ended": (*_SESSION, "ended_at", "artifacts", "more_artifacts", "run", "committed", "uncommitted"),
     "session.progress": (*_SESSION, "from", "since", "checkpoint"),

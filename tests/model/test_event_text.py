@@ -42,6 +42,7 @@ def event(
             event("run.interrupted", unit="usd", used=5.1, budget=5.0),
             "claude-1 was interrupted: its budget is used up: $5.10 of $5",
         ),
+        (event("run.used_up", unit="usd", used=0.06, budget=0.02), "claude-1 has used up its budget: $0.06 of $0.02"),
         (
             event("run.warned", unit="minutes", used=12.4, budget=15),
             "claude-1 has used most of its budget: 12 of 15 minutes",

@@ -15,15 +15,58 @@ from tests.runs.test_limits import configure
 
 
 def test_a_run_is_interrupted_when_its_money_is_used_up(world: RunWorld) -> None:
-    run = world.start("hi", "claude", "--budget", "0.015")  # each turn of the fake costs 0.01, counted at its end
+    run = world.start("hi", "claude", "--budget", "0.014")  # each turn of the fake costs 0.01, counted at its end
     world.wait(run, "idle")
     world.imi("say", run, "[[spend]] [[slow]]")
     wait_for(lambda: world.events("run.interrupted"))
     world.wait(run, "idle")
-    assert world.events("run.interrupted")[0] | {"run": ""} == {"run": "", "unit": "usd", "used": 0.02, "budget": 0.015}
-    world.imi("say", run, "[[ask]]")  # with the same amount again
+    assert world.events("run.interrupted")[0] | {"run": ""} == {"run": "", "unit": "usd", "used": 0.02, "budget": 0.014}
+    refused = world.imi("say", run, "[[ask]]")
+    assert refused.code == 1 and f"the budget of {run[:8]} is used up: $0.02 of $0.01" in refused.err, refused.err
+    said = world.imi("say", run, "--over-budget", "[[ask]]")
+    assert said.code == 0 and "the same amount is allowed again" in said.out, said.err
     world.wait(run, "asks")
     assert len(world.events("run.interrupted")) == 1
+
+
+def test_turns_that_are_over_use_a_budget_up_too(world: RunWorld) -> None:
+    run = world.start("hi", "claude", "--budget", "0.06")  # 0.01 for each turn, and as much for each [[spend]]
+    world.wait(run, "idle")
+    world.imi("say", run, "[[dear]] hi")  # 0.05 of 0.06
+    wait_for(lambda: world.events("run.warned"))
+    world.wait(run, "idle")
+    kill_followers()  # the next one knows what was said
+    assert world.imi("say", run, "[[dear]] hi").code == 0
+    wait_for(lambda: world.events("run.used_up"))
+    assert world.events("run.used_up") == [{"run": run, "unit": "usd", "used": 0.09, "budget": 0.06}]
+    world.wait(run, "idle")
+    refused = world.imi("say", run, "[[spend]]")
+    assert refused.code == 1 and f"the budget of {run[:8]} is used up: $0.09 of $0.06" in refused.err, refused.err
+    assert "--over-budget" in refused.err and world.run(run)["used"]["usd"] == pytest.approx(0.09)
+    assert world.imi("say", run, "--over-budget", "hi").code == 0
+    wait_for(lambda: world.run(run)["used"]["usd"] == pytest.approx(0.10))
+    assert world.imi("say", run, "hi").code == 0, "the same amount again"
+    wait_for(lambda: len(world.events("run.warned")) == 2)  # 0.11 of 0.12
+    assert len(world.events("run.used_up")) == 1 and not world.events("run.interrupted")
+    world.imi("say", run, "hi")
+    wait_for(lambda: len(world.events("run.used_up")) == 2)
+    world.imi("stop", run)
+    world.wait(run, "completed")
+    refused = world.imi("resume", run, "--prompt", "hi")
+    assert refused.code == 1 and "is used up: $0.12 of $0.12" in refused.err, refused.err
+    assert world.imi("resume", run, "--prompt", "hi", "--over-budget").code == 0
+
+
+def test_minutes_of_a_turn_that_is_over_are_said_and_refuse_the_next_prompt(world: RunWorld) -> None:
+    run = world.start("hi", "claude", "--minutes", "10")
+    world.wait(run, "idle")
+    connection = db.connect(registry(), create=False)
+    row = runs.by_id(connection, run)
+    assert row is not None
+    db.transact(connection, run_usage.add, row, None, None, 601.0, whole_session=False)
+    wait_for(lambda: world.events("run.used_up"))
+    refused = world.imi("say", run, "hi")
+    assert refused.code == 1 and "is used up: 10 of 10 minutes" in refused.err, refused.err
 
 
 def test_minutes_at_work_warn_and_interrupt(world: RunWorld) -> None:
@@ -72,7 +115,7 @@ def test_money_follows_from_prices_where_a_program_reports_tokens(world: RunWorl
     assert "$2.05" in world.imi("runs").out
     world.imi("stop", run)
     world.wait(run, "completed")
-    again = world.imi("resume", run, "--prompt", "hi", "--json").data["id"]
+    again = world.imi("resume", run, "--prompt", "hi", "--over-budget", "--json").data["id"]
     world.wait(again, "idle")
     used = world.imi("runs", "--json").data
     assert used["today"]["usd"] == pytest.approx(2.05), "the tokens of a Codex thread are those of the whole session"

@@ -15,11 +15,11 @@ from imi_monitor.ui.app import ImiApp
 from imi_monitor.ui.dialogs.action_dialog import ActionDialog
 from imi_monitor.ui.views.jobs_view import JobsView
 from imi_monitor.ui.widgets.form_inputs import TickBox
-from tests.helpers import Repo
+from tests.helpers import Repo, wait_for
 from tests.runs.conftest import world
 from tests.runs.run_kit import RunWorld
 from tests.runs.walls.test_escapes import find_wall
-from tests.ui.pilot_kit import run_dashboard, screen_text, type_at_once, wait_until
+from tests.ui.pilot_kit import run_dashboard, screen_text, select_worktree, type_at_once, wait_until
 from tests.ui.sample_snapshots import NOW, ago
 from tests.ui.snapshot_kit import no_context
 from tests.ui.test_dialogs import opened
@@ -249,6 +249,27 @@ def test_one_prompt_goes_to_all_marked_agents(world: RunWorld) -> None:
         await wait_until(pilot, lambda: "all 2 done" in screen_text(app))
         for run in runs:
             assert any("one\ntwo" in str(message) or "one\\ntwo" in str(message) for message in world.sent(run)), run
+
+    run_dashboard(world.repo, play)
+
+
+def test_a_follow_up_over_the_budget_is_asked_for(world: RunWorld) -> None:
+    run = world.start("hi", "claude", "--budget", "0.01")
+    world.wait(run, "idle")
+
+    async def play(app: ImiApp, pilot: Pilot[Any]) -> None:
+        await wait_until(pilot, lambda: len(runs_of(app)) == 1)
+        await select_worktree(app, "feat-x")
+        app.action_do("say")
+        await wait_until(pilot, lambda: isinstance(app.screen, ActionDialog))
+        await pilot.press(*"more")
+        await wait_until(pilot, lambda: "is used up: $0.01 of $0.01" in screen_text(app))
+        app.screen.query_one("#ask-over-budget", TickBox).value = True
+        await wait_until(pilot, lambda: "sends it to" in screen_text(app))
+        app.screen.query_one("#act").focus()
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not isinstance(app.screen, ActionDialog))
+        wait_for(lambda: world.run(run)["used"]["usd"] == pytest.approx(0.02))
 
     run_dashboard(world.repo, play)
 

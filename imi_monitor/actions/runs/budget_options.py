@@ -6,7 +6,7 @@ from imi_monitor.actions.claims import claim_options
 from imi_monitor.model import price
 from imi_monitor.model.errors import Refused, UsageError
 from imi_monitor.model.text import count, safe
-from imi_monitor.runs import day_budget, providers
+from imi_monitor.runs import day_budget, providers, run_budget
 from imi_monitor.runs.provider import TASK
 from imi_monitor.store import db, runs
 from imi_monitor.store.run_usage import MINUTES, USD
@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from imi_monitor.actions.action import Request
     from imi_monitor.actions.context import Context
+    from imi_monitor.store.runs import RunRow
 
 
 def given(context: Context, request: Request, program: str, way: str) -> dict[str, float]:
@@ -58,6 +59,16 @@ def refuse_used_up(context: Context, request: Request) -> None:
     if used_up and not request.flag("over-budget"):
         raise Refused(
             f"{day_budget.sentence(used_up)}: --over-budget starts it anyway and allows that amount again",
+            code="over-budget",
+        )
+
+
+def refuse_run_used_up(context: Context, row: RunRow) -> None:
+    """Refuse another prompt to a run, or the resume of one, whose own budget is used up."""
+    used_up = run_budget.list_used_up(context.connection, row)
+    if used_up:
+        raise Refused(
+            f"{run_budget.sentence(row, used_up)}: --over-budget sends it anyway and allows that amount again",
             code="over-budget",
         )
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from imi_monitor.actions.action import Action, Argument, KeyChoice, Option, Outcome, Preview, WritingAids
-from imi_monitor.actions.runs import found_answer, prompt_aids, run_lookup
+from imi_monitor.actions.runs import budget_options, found_answer, prompt_aids, run_lookup
 from imi_monitor.model.errors import ImiError, Refused, UsageError
 from imi_monitor.model.run import MOST_PROMPT, NO, YES
 from imi_monitor.model.text import safe
-from imi_monitor.runs import day_budget, launch_folder, providers, window_input
+from imi_monitor.runs import day_budget, launch_folder, providers, run_budget, window_input
 from imi_monitor.runs.provider import WINDOW
 from imi_monitor.store import db, runs
 
@@ -90,11 +90,21 @@ class SayAction(Action):
     group = "Agents"
     label = "Say"
     help = "send a started agent a follow-up prompt"
-    more = "The agent takes it up with its next step, or after its turn, as its program does with what a user types."
+    more = (
+        "The agent takes it up with its next step, or after its turn, as its program does with what a user types. A run whose"
+        " budget is used up takes no prompt without --over-budget."
+    )
     in_menus = True
     requires = ("run",)
-    dialog_options = ("text",)
+    dialog_options = ("text", "over-budget")
     arguments = (run_lookup.RUN, _TEXT)
+    options = (
+        Option(
+            "over-budget",
+            "send it although the budget of the run is used up, and allow the same amount again",
+            overrides=("over-budget",),
+        ),
+    )
 
     def writing_aids(self, context: Context, request: Request) -> WritingAids:
         return prompt_aids.of_run(context, request.text("name"))
@@ -102,12 +112,17 @@ class SayAction(Action):
     def consequences(self, context: Context, request: Request) -> list[str]:
         row = run_lookup.find_run(context, request.text("name"))
         run_lookup.refuse_over(row)
+        if not request.flag("over-budget"):
+            budget_options.refuse_run_used_up(context, row)
         return [f"sends it to {row.short} ({safe(row.agent_id)}), which is {row.shown_state}"]
 
     def run(self, context: Context, request: Request) -> Outcome:
         text = _text(request)
         row = run_lookup.find_run(context, request.text("name"))
-        granted = day_budget.grant(context.connection, context.settings)
+        run_lookup.refuse_over(row)
+        granted = run_budget.grant(context.connection, row) if request.flag("over-budget") else []
+        budget_options.refuse_run_used_up(context, row)
+        granted += day_budget.grant(context.connection, context.settings)
         say(context, row, text)
         return Outcome([*granted, f"sent to {row.short}: {safe(text, 200)}"], {"run": row.id, "text": text})
 
@@ -188,6 +203,7 @@ def say(context: Context, row: RunRow, text: str) -> None:
     """Send a follow-up prompt to the agent of an open run."""
     run_lookup.follow(context)
     run_lookup.refuse_over(row)
+    budget_options.refuse_run_used_up(context, row)
     if row.way == WINDOW:
         window_input.say(row, _read(row), text)
     else:

@@ -59,7 +59,7 @@ class ResumeAction(Action):
         run_options.FRESH,
         run_options.OVER_BUDGET,
     )
-    dialog_options = ("prompt", "sandbox")
+    dialog_options = ("prompt", "sandbox", "over-budget")
 
     def writing_aids(self, context: Context, request: Request) -> WritingAids:
         return prompt_aids.of_run(context, request.text("name"))
@@ -75,6 +75,7 @@ class ResumeAction(Action):
     def consequences(self, context: Context, request: Request) -> list[str]:
         fresh = request.flag("fresh")
         row = _ended(context, request.text("name"), fresh=fresh)
+        _refuse_used_up(context, request, row)
         what = "begins a new session for" if fresh else "resumes the session of"
         found = run_worktree.find_existing(context, row.worktree_name, row.repo_name) if row.worktree_name else None
         files = fresh_session.uncommitted(context, found)
@@ -95,7 +96,7 @@ def resume(context: Context, request: Request, name: str | None, default: str = 
         raise Refused(
             f"{before.short} left {shown} behind: end them with `imi stop {before.short}`", code="left-behind"
         )
-    budget_options.refuse_used_up(context, request)
+    _refuse_used_up(context, request, before)
     words = run_options.prompt(request)
     spec = launcher.spec_of(before, "")
     found = None
@@ -129,6 +130,12 @@ def resume(context: Context, request: Request, name: str | None, default: str = 
     if lost:
         outcome.warnings.append(run.began_anew(f"{before.program} has no record of it"))
     return outcome
+
+
+def _refuse_used_up(context: Context, request: Request, before: RunRow) -> None:
+    budget_options.refuse_used_up(context, request)
+    if not request.flag("over-budget"):
+        budget_options.refuse_run_used_up(context, before)
 
 
 def _refuse_two_writers(context: Context, before: RunRow) -> None:

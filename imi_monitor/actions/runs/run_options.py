@@ -35,7 +35,9 @@ WAY = Option(
     choices=provider.WAYS,
 )
 OVER_BUDGET = Option(
-    "over-budget", "start it although the budget of the day is used up, and allow the same amount again"
+    "over-budget",
+    "start it although the budget of the day, or of the resumed run, is used up; allow the same amount again",
+    overrides=("over-budget",),
 )
 FRESH = Option("fresh", "with a new session that begins with what the last checkpoint says, not with the old session")
 
