@@ -430,6 +430,15 @@ def test_a_program_without_a_login_is_refused_before_anything_is_made(
     assert world.imi("start", program, "--prompt", "x").code == 0
 
 
+def test_no_open_run_among_ended_ones_is_not_called_no_run_at_all(world: RunWorld) -> None:
+    assert world.imi("runs", "--open").out.startswith("no agent was started yet")
+    run = world.start("hi")
+    world.imi("stop", run)
+    world.wait(run, "completed", "cancelled")
+    listed = world.imi("runs", "--open")
+    assert listed.out == "no run is open: `imi runs` lists those that are over\n" and run[:8] in world.imi("runs").out
+
+
 def test_more_runs_than_are_listed_are_counted(world: RunWorld) -> None:
     for _ in range(2):
         world.wait(world.start("[[exit7]]"), "failed", "crashed")

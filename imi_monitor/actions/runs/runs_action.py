@@ -69,7 +69,7 @@ class RunsAction(Action):
         limit = request.whole("limit")
         found = db.read(context.connection, _read, request.flag("open"), _DEFAULT_LIMIT if limit is None else limit)
         if not found:
-            return Outcome(["no agent was started yet: `imi start claude --prompt TEXT` starts one"], {"runs": []})
+            return Outcome([_nothing(context)], {"runs": []})
         left = run_stop.list_left_behind([one for one, *_ in found if not one.is_open])
         lines = table(_COLUMNS, [_row(*each) for each in found], status_action.terminal_width())
         data = [
@@ -87,6 +87,12 @@ class RunsAction(Action):
         total = db.read(context.connection, runs.count_runs, only_open=request.flag("open"))
         more += [f"{len(found)} of {total} runs: `imi runs -n 0` lists all"] if total > len(found) else []
         return Outcome([*lines, *more], {"runs": data, "count": len(data), "total": total, "today": today})
+
+
+def _nothing(context: Context) -> str:
+    if db.read(context.connection, runs.count_runs):
+        return "no run is open: `imi runs` lists those that are over"
+    return "no agent was started yet: `imi start claude --prompt TEXT` starts one"
 
 
 def _read(connection: sqlite3.Connection, only_open: bool, limit: int) -> list[_ShownRun]:
