@@ -84,6 +84,9 @@ def _run(facts: SnapshotFacts, tree: Worktree) -> str:
     found = next((one for one in facts.agents_in(tree) if not attention.has_ended(one)), None)
     if found is not None:
         return agent_text.not_started(found.name)
+    over = next((one for one in facts.snapshot.runs if one.key == tree.key and one.resumable), None)
+    if over is not None:
+        return f"run {safe(over.short)} is over ({over.shown}): `imi resume` takes its session up again"
     return f"imi has started no agent that runs in {_name(tree)}: `imi start` starts one"
 
 

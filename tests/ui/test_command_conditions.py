@@ -103,6 +103,7 @@ def test_an_unseen_end_is_one_that_no_person_has_looked_at() -> None:
 
 
 NOT_STARTED = "claude-1 was not started by imi: enter goes to its own screen"
+CRASHED_THERE = "run 1b2c3d4e is over (crashed): `imi resume` takes its session up again"
 NONE_STARTED = "imi has started no agent that runs in feat-a: `imi start` starts one"
 
 
@@ -113,6 +114,7 @@ NONE_STARTED = "imi has started no agent that runs in feat-a: `imi start` starts
         (True, (), (), NONE_STARTED),
         (True, (run(key=TREE.key),), (), ""),
         (True, (run(key=TREE.key, status=words.QUEUED),), (agent(),), ""),
+        (True, (run(key=TREE.key, status=words.CRASHED, shown="crashed", resumable=True),), (), CRASHED_THERE),
         (True, (run(key=TREE.key, status=words.CRASHED),), (), NONE_STARTED),
         (True, (run(),), (), NONE_STARTED),
         (True, (), (agent(),), NOT_STARTED),
