@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -248,22 +250,31 @@ def test_the_owner_is_the_real_user() -> None:
 
 
 def test_a_scan_opens_files_of_new_processes_and_agents_only(here: Here) -> None:
-    clock, opened, scan = here.clock, here.proc.opened, here.scan
-    with running([named(here.tmp, "claude"), "60"], here.cwd) as process:
+    """Judged by processes of its own: others start and end meanwhile, and are young then."""
+    clock, opened, scan, rounds = here.clock, here.proc.opened, here.scan, 32
+    with ExitStack() as stack:
+        idle = [stack.enter_context(running(["sleep", "60"], here.cwd)).pid for _ in range(16)]
+        process = stack.enter_context(running([named(here.tmp, "claude"), "60"], here.cwd))
         soon(lambda: host.process_name(process.pid) == "claude")
         scan()
-        assert len({path.split("/")[2] for path in opened}) > 3, "the first scan opens files of every process"
+        assert all(here.proc.examined(pid) for pid in idle), "the first scan opens files of every process"
         clock.now += 100
         for _ in range(3):
             scan()
-        own = f"/proc/{process.pid}/stat"
-        for _ in range(32):
+        own, seen = f"/proc/{process.pid}/stat", Counter[int]()
+        for _ in range(rounds):
             opened.clear()
             scan()
             assert own in opened
-            others = [path for path in opened if not path.startswith(f"/proc/{process.pid}/")]
-            old = [path for path in others if path.split("/")[2].isdigit() and int(path.split("/")[2]) < process.pid]
-            assert len({path.split("/")[2] for path in old}) <= len(here.proc.pids()) / 32 + 8
+            there = {path.split("/")[2] for path in opened}
+            in_turn = [pid for pid in idle if str(pid) in there]
+            assert len({pid % rounds for pid in in_turn}) <= 1, "old processes are examined in turn, each by its number"
+            seen.update(in_turn)
+        assert seen == dict.fromkeys(idle, 1), "each old process once"
+        new = stack.enter_context(running(["sleep", "60"], here.cwd)).pid
+        opened.clear()
+        scan()
+        assert here.proc.examined(new) and len([pid for pid in idle if here.proc.examined(pid)]) <= 1
 
 
 def test_frequent_file_events_cause_no_extra_scans() -> None:
