@@ -429,6 +429,14 @@ def test_peek_shows_a_sentence_when_the_registry_cannot_be_read(tmp_path: Path) 
     played(play, made.at_work(), str(tmp_path / "iMi.db"))
 
 
+@pytest.mark.parametrize("width", [34, 58, 120])
+def test_the_longest_words_of_a_session_are_not_cut(width: int) -> None:
+    for word in ("interrupted", "process gone"):
+        for text in ("", "by a person", "by a person " * 20):
+            drawn = drawn_line(TimelineLine(3, "2026-07-30T10:00:00Z", "interrupted", word, text), width)
+            assert word in drawn[0].plain and all(line.cell_length <= width for line in drawn)
+
+
 @pytest.mark.parametrize("payload", list(PAYLOADS), ids=str)
 @pytest.mark.parametrize("width", [34, 58, 120])
 def test_session_lines_in_the_peek_fit_and_are_harmless(payload: str, width: int) -> None:

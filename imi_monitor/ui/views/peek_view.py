@@ -56,7 +56,7 @@ _OUTCOMES = {
     "success": ("✓", "$success"),
     "running": ("…", "$accent"),
 }
-_CLOCK, _WORD = 9, 9
+_CLOCK, _WORD, _LONGEST_WORD = 9, 9, 12
 _NOTHING = {None: "looking…", False: "nothing of this session is recorded yet", True: "the session has no messages yet"}
 
 
@@ -230,7 +230,9 @@ def _key(line: TimelineLine) -> str:
 def drawn_line(line: TimelineLine, width: int, most: int = _MAX_TEXT_LINES) -> list[Content]:
     """`14:02:09 tool     Edit src/api.ts   ✓ 2s`; a long text continues below, in at most so many lines."""
     clock = cells.fixed(cells.clock(line.at) if line.at else "", _CLOCK, MUTED) if width >= 50 else Content("")
-    head = clock.append(cells.fixed(safe(line.word, 20), _WORD, _STYLES.get(line.word, MUTED)))
+    word = safe(line.word, 20)
+    wide = max(_WORD, min(_LONGEST_WORD, columns.cell_width(word)) + 1)  # `interrupted` is whole, out of its column
+    head = clock.append(cells.fixed(word, wide, _STYLES.get(line.word, MUTED)))
     subagent = f"[{safe(line.subagent, 30)}] " if line.subagent else ""
     tail = _outcome(line)
     room = max(8, width - head.cell_length - (tail.cell_length + 1 if tail.plain else 0))
