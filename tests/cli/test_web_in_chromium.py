@@ -81,7 +81,7 @@ def test_keys_mouse_clipboard_sizes_and_cuts(shown: tuple[Served, Browser, Scree
     screen.after(lambda: browser.press("Enter"), "this needs a terminal of its own")
     screen.after(lambda: browser.press("c"), "imi web --write")
     browser.press("z", modifiers=2)  # ctrl+z would stop a dashboard that no shell can continue
-    screen.after(lambda: browser.press("y"), "Copy of")
+    screen.after(lambda: browser.press("y"), "Copy from")
     origin = f"http://127.0.0.1:{served.port}"
     for name in ("clipboardReadWrite", "clipboardSanitizedWrite"):
         browser.call("Browser.grantPermissions", permissions=[name], origin=origin)

@@ -60,7 +60,7 @@ def test_notifications_and_copies_reach_the_terminal(tmp_path: Path, monkeypatch
         assert zellij.screen() != before
         terminal.send(FOCUS_IN)
         terminal.send(b"y")
-        zellij.until(lambda: "Copy of" in zellij.screen())
+        zellij.until(lambda: "Copy from" in zellij.screen())
         terminal.send(b"n")
         zellij.until(lambda: "copied: " in zellij.screen())
         name = str(re.search(r"copied: (\S+)", zellij.screen())[1])  # type: ignore[index]

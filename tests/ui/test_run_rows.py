@@ -154,7 +154,12 @@ def test_real_runs_appear_answer_and_end_in_the_list(world: RunWorld) -> None:
             file.write("done")
         await wait_until(pilot, lambda: "work_products/report.md" in screen_text(app))
         made = ("~runs", alone, "work_products/report.md")
-        await wait_until(pilot, lambda: made in [(one.repo, one.worktree, one.path) for one in app.home.shown.changes])
+
+        def is_told() -> bool:
+            os.utime(product)  # the folder may not have been followed yet when the file was written
+            return made in [(one.repo, one.worktree, one.path) for one in app.home.shown.changes]
+
+        await wait_until(pilot, is_told)
         assert world.imi("claim", alone, "--agent", "ada", cwd=world.repo.path).code == 0
         await wait_until(pilot, lambda: f"ada, codex-{alone}" in screen_text(app))
         await has_line_and_history(app, pilot, world, alone)

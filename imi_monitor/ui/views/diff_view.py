@@ -264,28 +264,32 @@ class DiffView(SheetView[Diff]):
             return whole
         if self.size.width >= _ROOMY:
             return self._made_title(KINDS, short=True)
-        return self._made_title([one for one in KINDS if one[0] == self.kind])
+        shown = [one for one in KINDS if one[0] == self.kind]
+        narrow = self._made_title(shown)
+        return narrow if narrow.cell_length < self.size.width - 1 else self._made_title(shown, base=False)
 
-    def _made_title(self, kinds: Sequence[tuple[Kind, str, str, str]], *, short: bool = False) -> Content:
+    def _made_title(
+        self, kinds: Sequence[tuple[Kind, str, str, str]], *, short: bool = False, base: bool = True
+    ) -> Content:
         if self.commit is not None:
             head = Content.styled(f"Commit {self.commit.sha[:8]} ", "bold").append(safe(self.commit.subject, 200))
             head = head.append(Content.styled(f" · {safe(self.commit.author, 60)}", MUTED))
         else:
             head = Content.styled(f"Diff {self.worktree_name} ", "bold").append(self.problem_text())
             head = head.append(self._kinds(kinds)).append(self._unread_words())
-        head = head.append(self._amounts(short))
+        head = head.append(self._amounts(short, base))
         if self.reading and self.diff is None:
             head = head.append(Content.styled(" reading…", MUTED))
         return head
 
-    def _amounts(self, short: bool) -> Content:
-        """` · 2 files +4 −2 against origin/main`; `short` leaves out whose turn it was."""
+    def _amounts(self, short: bool, with_base: bool) -> Content:
+        """` · 2 files +4 −2 against origin/main`, the last two words `with_base`; `short` leaves out whose turn it was."""
         diff = self.diff
         if diff is None or not diff.files:
             return Content("")
         files, lines = count(len(diff.files) + diff.omitted, "file"), (diff.added, diff.removed)
         found = Content.styled(" · {} +{} −{}".format(files, *map(amounts.count, lines)), MUTED)
-        if diff.base and self.commit is None:
+        if diff.base and with_base and self.commit is None:
             base = "the last turn began" if short and self.kind == "turn" else safe(diff.base, 90)
             found = found.append(Content.styled(f" {'since' if self.kind == 'turn' else 'against'} {base}", MUTED))
         return found
