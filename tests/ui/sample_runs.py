@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -263,6 +264,7 @@ def _store(connection: sqlite3.Connection, one: Run) -> None:
 
 def _write_output(one: Run) -> None:
     folder = launch_folder.folder_of(one.id)
+    shutil.rmtree(folder.path, ignore_errors=True)  # of an earlier pass over the same pictures
     folder.make({}, {}, one.prompt or "")
     with open(folder.file("out"), "w", encoding="utf-8") as file:
         for seconds, kind, content in _SAID:

@@ -101,14 +101,15 @@ def test_the_badges_of_a_server_that_was_away_go_when_it_is_back(
             text = tmux("capture-pane", "-p", "-t", "lead")
             return "feat-lead" in text and not any(word in text for word in words)
 
-        wait_for(lambda: shown("agent-lead claimed feat-lead"))
+        feed = TeamKeys("default").feed
+        wait_for(lambda: shown("agent-lead claimed feat-lead") and redis_server.run("XLEN", feed) == ":1")
         redis_server.kill()
         assert lead.imi("release", "feat-lead", "--agent", "agent-lead").code == 0
         wait_for(lambda: shown("Redis ⇡1", "cannot be reached", "agent-lead released feat-lead"))
         redis_server.start()
         wait_for(lambda: hidden("Redis ⇡", "cannot be reached", "stale"))
         tmux("send-keys", "-t", "lead", "q")
-    assert redis_server.run("XLEN", TeamKeys("default").feed) == ":2", "each event once, the earlier one sent again"
+    assert redis_server.run("XLEN", feed) == ":2", "each event once, the earlier one sent again"
 
 
 @pytest.mark.soak  # a home is silent for ten seconds before it counts as such

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -161,7 +162,7 @@ def test_real_runs_appear_answer_and_end_in_the_list(world: RunWorld) -> None:
 
         await wait_until(pilot, is_told)
         assert world.imi("claim", alone, "--agent", "ada", cwd=world.repo.path).code == 0
-        await wait_until(pilot, lambda: f"ada, codex-{alone}" in screen_text(app))
+        await wait_until(pilot, lambda: "ada +1" in screen_text(app))  # and the agent at work there
         await has_line_and_history(app, pilot, world, alone)
         await pilot.press("W")
         await wait_until(pilot, lambda: "asks: permission for" in screen_text(app))
